@@ -25,8 +25,20 @@ MAX_SENTENCE = 200
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+class ClientCommand(click.Command):
+    """A command that asks the daemon: it is given the client first, and takes --json."""
+
+    def __init__(
+        self, name: str | None, *, callback: Callable[..., Any], **attributes: Any
+    ) -> None:
+        super().__init__(name, callback=click.pass_obj(callback), **attributes)
+        as_json(self)
+
+
 class Group(click.Group):
-    """A group that suggests the nearest command when a name is wrong."""
+    """Of commands that ask the daemon; it suggests the nearest when a name is wrong."""
+
+    command_class = ClientCommand
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -93,11 +105,6 @@ def _replaceable(ctx: click.Context, param: click.Parameter, path: Path | None) 
         what = f"{path} is no file, and would be replaced by one; name a new file"
         raise click.BadParameter(what, ctx=ctx, param=param)
     return path.resolve() if path.is_symlink() else path
-
-
-def with_client(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the client as its first argument, and the option --json."""
-    return as_json(click.pass_obj(command))
 
 
 def several(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:

@@ -11,7 +11,7 @@ import click
 
 from cli.client import Client
 from cli.errors import Failure
-from cli.options import Time, given, with_client
+from cli.options import ClientCommand, Time, given
 from cli.output import echo, echo_records, echo_text
 from service.access.audit_chain import AuditChain, read_entry
 from storage.disk.durable import create_private
@@ -30,7 +30,7 @@ COLUMNS = {
 }
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @click.option("--kind", type=click.Choice(get_args(EntryKind)), help="Entries of this kind only.")
 @click.option("--who", help="As `admin`, `token 3`, `uid 1000` or `nobody`.")
 @click.option("--action", help="An operation of the API, as delete_model.")
@@ -45,7 +45,6 @@ COLUMNS = {
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append what is new to this file (JSON Lines), instead, if the log continues it.",
 )
-@with_client
 def audit(
     client: Client,
     /,

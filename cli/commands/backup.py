@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from cli.client import Client
 from cli.download import unfinished
-from cli.options import output_file, with_client
+from cli.options import ClientCommand, output_file
 from cli.output import echo_json, echo_text, wants_json
 from cli.progress import bar
 from service.backup.contents import Contents, open_backup, read_contents
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 PAYLOAD = "Hone-Payload-Bytes"
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @output_file("File to write. Default: honed-TIME.zip in the current folder.", required=False)
-@with_client
 def backup(client: Client, *, output: Path | None) -> None:
     """Back up the daemon's models, samples, versions and jobs while it runs.
 
@@ -45,7 +44,7 @@ def backup(client: Client, *, output: Path | None) -> None:
     _warn(contents)
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--data-dir",
@@ -55,7 +54,6 @@ def backup(client: Client, *, output: Path | None) -> None:
 @click.option(
     "--replace", is_flag=True, help="Move existing data to another folder, where they are kept."
 )
-@with_client
 def restore(client: Client, file: Path, *, data_dir: Path | None, replace: bool) -> None:
     """Restore the backup FILE. Stop the daemon first.
 

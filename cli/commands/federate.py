@@ -17,7 +17,7 @@ import click
 
 from cli.client import Client, model_path
 from cli.errors import Failure
-from cli.options import Group, with_client
+from cli.options import Group
 from cli.output import Columns, echo_records, echo_text
 from cli.services.bridge import STOP_S, bridge_service
 from service.processes.interpreter import APPLICATION
@@ -50,7 +50,7 @@ def federate() -> None:
     """Take part in a federation of Flower, and show how that goes; docs/federated.md."""
 
 
-@federate.command("join")
+@federate.command("join", cls=click.Command)
 @click.argument("superlink")
 @click.option("--model", required=True, help="The model that takes part.")
 @click.option(
@@ -95,7 +95,7 @@ def join(
     _become(command, variables)
 
 
-@federate.command("leave")
+@federate.command("leave", cls=click.Command)
 @click.argument("model")
 @click.pass_obj
 def leave(client: Client, model: str) -> None:
@@ -120,7 +120,6 @@ def leave(client: Client, model: str) -> None:
 
 
 @federate.command("status")
-@with_client
 def status(client: Client) -> None:
     """Show what takes part in which federation, and what was sent."""
     states = [

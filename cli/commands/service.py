@@ -55,7 +55,7 @@ def found(is_user: bool, root: Path = Path("/")) -> Service | Agent | WindowsSer
     return Agent()
 
 
-@service.command("install")
+@service.command("install", cls=click.Command)
 @own
 @click.option("--tcp", is_flag=True, help="Let it listen on 127.0.0.1 too, for apps and browsers.")
 @root
@@ -67,7 +67,7 @@ def install(*, is_user: bool, tcp: bool, root: Path) -> None:
         echo_text(step)
 
 
-@service.command("uninstall")
+@service.command("uninstall", cls=click.Command)
 @own
 @root
 def uninstall(*, is_user: bool, root: Path) -> None:
@@ -76,7 +76,7 @@ def uninstall(*, is_user: bool, root: Path) -> None:
         echo_text(step)
 
 
-@service.command("status")
+@service.command("status", cls=click.Command)
 @own
 @as_json
 def status(*, is_user: bool) -> None:
@@ -84,7 +84,7 @@ def status(*, is_user: bool) -> None:
     echo(found(is_user).status(), lambda states: echo_fields(states.items()))
 
 
-@service.command("run", hidden=True)
+@service.command("run", hidden=True, cls=click.Command)
 @click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), required=True)
 def run(*, data_dir: Path) -> None:
     """Be the process of the service, which Windows starts."""

@@ -9,7 +9,7 @@ import click
 from cli import completion
 from cli.client import Client
 from cli.errors import Failure
-from cli.options import Group, Time, given, named, with_client
+from cli.options import Group, Time, given, named
 from cli.output import (
     Columns,
     echo,
@@ -66,7 +66,6 @@ def tokens() -> None:
     "--expires", "expires_at", type=Time(ahead=True), help="When it ends: 30d, 12h, or a date."
 )
 @named(_LIMITS)
-@with_client
 def create(client: Client, /, name: str, **options: Any) -> None:
     """Make a token called NAME and print its secret, which is shown this one time.
 
@@ -79,7 +78,6 @@ def create(client: Client, /, name: str, **options: Any) -> None:
 
 @tokens.command("list")
 @click.option("--all", "everything", is_flag=True, help="Revoked ones too.")
-@with_client
 def list_tokens(client: Client, *, everything: bool) -> None:
     """List tokens: what they may do, and when they were used last."""
     rows = [token for token in client.items("/v1/tokens") if everything or not token["revoked_at"]]
@@ -97,7 +95,6 @@ def list_tokens(client: Client, *, everything: bool) -> None:
 
 @tokens.command("show")
 @token_argument
-@with_client
 def show(client: Client, token: str) -> None:
     """Show TOKEN, its id or name: what it may do, its limits, its last use."""
     echo(_find(client, token), _echo_token)
@@ -110,7 +107,6 @@ def show(client: Client, token: str) -> None:
     "--expires", "expires_at", type=Time(ahead=True), help="When it ends: 30d, 12h, or a date."
 )
 @named(_LIMITS)
-@with_client
 def change(client: Client, /, token: str, **options: Any) -> None:
     """Change name, limits or end of TOKEN, its id or name. Scopes and models never change."""
     limits = given({name: options.pop(name) for name in _LIMITS})
@@ -123,7 +119,6 @@ def change(client: Client, /, token: str, **options: Any) -> None:
 
 @tokens.command("revoke")
 @token_argument
-@with_client
 def revoke(client: Client, token: str) -> None:
     """End TOKEN, its id or name, for good; its open requests end within seconds."""
     row = _find(client, token)
@@ -134,7 +129,6 @@ def revoke(client: Client, token: str) -> None:
 
 @tokens.command("rotate")
 @token_argument
-@with_client
 def rotate(client: Client, token: str) -> None:
     """Give TOKEN, its id or name, a new secret; the old one counts no longer."""
     path = f"/v1/tokens/{_find(client, token)['id']}/rotate"

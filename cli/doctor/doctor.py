@@ -20,7 +20,7 @@ from cli.client import Client
 from cli.commands.device.status import damage_line, restored_line
 from cli.doctor import data
 from cli.errors import Failure
-from cli.options import with_client
+from cli.options import ClientCommand
 from cli.output import echo_json, echo_text, wants_json
 from service.errors import BadSetting
 from service.installation.checks import (
@@ -83,7 +83,7 @@ def _engine_broken(detail: str) -> Check:
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @click.option(
     "--verify",
     is_flag=True,
@@ -96,7 +96,6 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
     help="Read all data and delete what is damaged. Stop the daemon first.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation before --repair deletes.")
-@with_client
 def doctor(client: Client, *, verify: bool, repairs: bool, yes: bool) -> None:
     """Check that the daemon has everything it needs.
 

@@ -9,7 +9,7 @@ import click
 
 from cli.client import Client
 from cli.commands.device.status import verdict_line
-from cli.options import with_client
+from cli.options import ClientCommand
 from cli.output import echo, echo_table, echo_text, plain, wants_json
 
 GIBIBYTE = 2**30
@@ -19,9 +19,8 @@ COLUMNS = 48
 """Columns of a day in the terminal: half an hour each."""
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @click.option("--history", is_flag=True, help="The last 24 hours instead, as small curves.")
-@with_client
 def device(client: Client, *, history: bool) -> None:
     """Show every signal of the device, where it comes from, and whether a job may train now."""
     if history:

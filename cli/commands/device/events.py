@@ -12,14 +12,14 @@ import click
 
 from cli import completion
 from cli.client import Client
-from cli.options import given, with_client
+from cli.options import ClientCommand, given
 from cli.output import echo_text, plain, wants_json
 from storage.database.codec import dump
 
 EVENTS, DATA = "/v1/events", "data: "
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @click.option(
     "--model",
     "models",
@@ -35,7 +35,6 @@ EVENTS, DATA = "/v1/events", "data: "
 )
 @click.option("--after", type=click.IntRange(0), help="All after the event with this id instead.")
 @click.option("--follow", is_flag=True, help="Go on with what happens, until Ctrl-C.")
-@with_client
 def events(
     client: Client,
     *,

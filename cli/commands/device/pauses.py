@@ -9,15 +9,14 @@ import click
 
 from cli.client import Client
 from cli.commands.device.status import verdict_line
-from cli.options import with_client
+from cli.options import ClientCommand
 from cli.output import echo, echo_text
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @click.argument("minutes", type=float, required=False)
 @click.option("--morning", is_flag=True, help="Until seven in the morning.")
 @click.option("--off", is_flag=True, help="End the snooze.")
-@with_client
 def snooze(client: Client, *, minutes: float | None, morning: bool, off: bool) -> None:
     """Stop training for MINUTES; a running job is saved and paused."""
     if (minutes is not None) + morning + off != 1:
@@ -35,15 +34,13 @@ def snooze(client: Client, *, minutes: float | None, morning: bool, off: bool) -
     echo(verdict, _echo)
 
 
-@click.command()
-@with_client
+@click.command(cls=ClientCommand)
 def pause(client: Client) -> None:
     """Stop training until `honed resume`; a running job is saved and paused."""
     echo(client.post("/v1/pause"), _echo)
 
 
-@click.command()
-@with_client
+@click.command(cls=ClientCommand)
 def resume(client: Client) -> None:
     """End `honed pause`: train again when the policy allows it."""
     echo(client.post("/v1/resume"), _echo)

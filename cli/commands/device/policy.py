@@ -11,7 +11,7 @@ from cli import assignments
 from cli.assignments import echo_settings, parse, shown
 from cli.client import Client
 from cli.errors import Failure
-from cli.options import Group, with_client
+from cli.options import Group
 from cli.output import echo, echo_text
 
 HEADER = """\
@@ -116,7 +116,6 @@ def policy() -> None:
 
 
 @policy.command("show")
-@with_client
 def show(client: Client) -> None:
     """Show the policy in force."""
     echo(client.get(POLICY), echo_settings)
@@ -124,7 +123,6 @@ def show(client: Client) -> None:
 
 @policy.command("set")
 @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
-@with_client
 def set_policy(client: Client, settings: tuple[str, ...]) -> None:
     """Change some settings and keep the others: honed policy set max_minutes_per_day=90.
 
@@ -143,7 +141,6 @@ def set_policy(client: Client, settings: tuple[str, ...]) -> None:
 
 @policy.command("check")
 @click.argument("settings", nargs=-1, metavar="NAME=VALUE...")
-@with_client
 def check(client: Client, settings: tuple[str, ...]) -> None:
     """Tell whether a job might train now if settings were changed, and change nothing.
 
@@ -160,14 +157,12 @@ def check(client: Client, settings: tuple[str, ...]) -> None:
 
 
 @policy.command("reset")
-@with_client
 def reset(client: Client) -> None:
     """Restore the defaults of the device."""
     echo(client.ask("DELETE", POLICY), echo_settings)
 
 
 @policy.command("edit")
-@with_client
 def edit(client: Client) -> None:
     """Open the policy in $VISUAL or $EDITOR; what is changed there is in force once it is saved.
 

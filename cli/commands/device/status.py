@@ -8,7 +8,7 @@ import click
 
 from cli.client import Client
 from cli.commands.jobs.jobs import in_spite
-from cli.options import with_client
+from cli.options import ClientCommand
 from cli.output import echo, echo_fields, echo_json, echo_table, echo_text, wants_json
 from storage.errors import counted, file_size
 
@@ -17,8 +17,7 @@ READY_TIMEOUT_S = 30.0
 WORKING = ("running", "paused", "queued")
 
 
-@click.command()
-@with_client
+@click.command(cls=ClientCommand)
 def status(client: Client) -> None:
     """Show whether the device trains or what prevents it, what it trains, and which jobs wait."""
     health = client.ask("GET", "/readyz", timeout=READY_TIMEOUT_S)
@@ -99,8 +98,7 @@ def what_blocks(job: dict[str, Any]) -> str:
     return "".join(f", waits: {condition['detail']}" for condition in job["blocked_by"])
 
 
-@click.command()
-@with_client
+@click.command(cls=ClientCommand)
 def system(client: Client) -> None:
     """Show what the running daemon runs on: versions, findings, its own backups.
 

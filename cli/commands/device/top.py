@@ -13,7 +13,7 @@ import click
 from cli.client import Client
 from cli.commands.device.status import unfinished_jobs
 from cli.errors import Failure
-from cli.options import with_client
+from cli.options import ClientCommand
 from cli.output import echo_json, wants_json
 
 EVERY_S = 1.0
@@ -23,8 +23,7 @@ QUIT = ("q", "Q", "\x03", "\x04")
 PAGE = 1000
 
 
-@click.command()
-@with_client
+@click.command(cls=ClientCommand)
 def top(client: Client) -> None:
     """Watch the device, the running job and its loss, until q or Ctrl-C.
 

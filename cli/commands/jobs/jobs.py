@@ -9,7 +9,7 @@ import click
 from cli import completion
 from cli.client import Client
 from cli.commands.versions.versions import scalars
-from cli.options import Group, given, job_argument, with_client
+from cli.options import Group, given, job_argument
 from cli.output import (
     Columns,
     echo,
@@ -36,7 +36,6 @@ def jobs() -> None:
     multiple=True,
     help="Only jobs in this state; may be repeated.",
 )
-@with_client
 def list_jobs(client: Client, *, model: str | None, state: tuple[str, ...]) -> None:
     """List the jobs."""
     columns: Columns = {
@@ -53,7 +52,6 @@ def list_jobs(client: Client, *, model: str | None, state: tuple[str, ...]) -> N
 
 @jobs.command("show")
 @job_argument
-@with_client
 def show(client: Client, job_id: int) -> None:
     """Show one job."""
     echo(client.get(f"/v1/jobs/{job_id}"), _show_job)
@@ -61,7 +59,6 @@ def show(client: Client, job_id: int) -> None:
 
 @jobs.command("cancel")
 @job_argument
-@with_client
 def cancel(client: Client, job_id: int) -> None:
     """End a job without a version."""
     echo(client.post(f"/v1/jobs/{job_id}/cancel"), _show_job)
@@ -69,7 +66,6 @@ def cancel(client: Client, job_id: int) -> None:
 
 @jobs.command("pause")
 @job_argument
-@with_client
 def pause(client: Client, job_id: int) -> None:
     """Save a checkpoint and stop the job until it is resumed."""
     echo(client.post(f"/v1/jobs/{job_id}/pause"), _show_job)
@@ -84,7 +80,6 @@ def pause(client: Client, job_id: int) -> None:
     help="Ignore the policy from now on; a queued or running job takes it too. A pause or a snooze "
     "still holds the job.",
 )
-@with_client
 def resume(client: Client, job_id: int, *, ignore_policy: bool) -> None:
     """Go on from the checkpoint of a paused job."""
     wish = {"ignore_policy": True} if ignore_policy else None
@@ -93,7 +88,6 @@ def resume(client: Client, job_id: int, *, ignore_policy: bool) -> None:
 
 @jobs.command("log")
 @job_argument
-@with_client
 def log(client: Client, job_id: int) -> None:
     """Show the last lines that the job's training processes wrote, and how each of them ended."""
 
@@ -107,7 +101,6 @@ def log(client: Client, job_id: int) -> None:
 
 @jobs.command("metrics")
 @job_argument
-@with_client
 def metrics(client: Client, job_id: int) -> None:
     """Show the curves of a job: a row for each step that was measured."""
     curves = list(client.items(f"/v1/jobs/{job_id}/metrics", limit=1000))

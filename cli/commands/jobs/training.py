@@ -11,7 +11,7 @@ from cli.client import Client, model_path
 from cli.commands.jobs.jobs import why_not
 from cli.commands.versions.versions import find_version, on_base_set, scalars
 from cli.errors import Failure, Unreachable
-from cli.options import given, hyperparameters, model_argument, with_client
+from cli.options import ClientCommand, given, hyperparameters, model_argument
 from cli.output import echo_fields, echo_json, echo_text, wants_json
 from cli.progress import bar
 
@@ -22,7 +22,7 @@ BAR_UNITS = 1000
 ENDED = frozenset({"succeeded", "failed", "cancelled"})
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @model_argument
 @hyperparameters
 @click.option(
@@ -45,7 +45,6 @@ ENDED = frozenset({"succeeded", "failed", "cancelled"})
 @click.option(
     "--watch", is_flag=True, help="Wait until the job ends; exit with 1 unless it succeeds."
 )
-@with_client
 def train(
     client: Client,
     /,

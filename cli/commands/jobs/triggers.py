@@ -15,7 +15,6 @@ from cli.options import (
     model_argument,
     named,
     optional_model_argument,
-    with_client,
 )
 from cli.output import Columns, echo_done, echo_records, plain
 
@@ -67,7 +66,6 @@ def triggers() -> None:
 @model_argument
 @named(_RULE)
 @hyperparameters
-@with_client
 def add(client: Client, /, model: str, **options: Any) -> None:
     """Create a trigger that queues jobs of MODEL.
 
@@ -81,7 +79,6 @@ def add(client: Client, /, model: str, **options: Any) -> None:
 
 @triggers.command("list")
 @optional_model_argument
-@with_client
 def list_triggers(client: Client, model: str | None) -> None:
     """List the triggers of MODEL or of all, when they fire next, and how their last try ended."""
     models = [model["name"] for model in client.items("/v1/models")] if model is None else [model]
@@ -92,7 +89,6 @@ def list_triggers(client: Client, model: str | None) -> None:
 @triggers.command("show")
 @model_argument
 @trigger_argument
-@with_client
 def show(client: Client, model: str, trigger_id: int) -> None:
     """Show a trigger, with the result of its last try."""
     echo_records(client.get(f"{_path(model)}/{trigger_id}"), _COLUMNS)
@@ -101,7 +97,6 @@ def show(client: Client, model: str, trigger_id: int) -> None:
 @triggers.command("enable")
 @model_argument
 @trigger_argument
-@with_client
 def enable(client: Client, model: str, trigger_id: int) -> None:
     """Switch a trigger on again."""
     _switch(client, model, trigger_id, enabled=True)
@@ -110,7 +105,6 @@ def enable(client: Client, model: str, trigger_id: int) -> None:
 @triggers.command("disable")
 @model_argument
 @trigger_argument
-@with_client
 def disable(client: Client, model: str, trigger_id: int) -> None:
     """Switch a trigger off, and keep it."""
     _switch(client, model, trigger_id, enabled=False)
@@ -119,7 +113,6 @@ def disable(client: Client, model: str, trigger_id: int) -> None:
 @triggers.command("remove")
 @model_argument
 @trigger_argument
-@with_client
 def remove(client: Client, model: str, trigger_id: int) -> None:
     """Remove a trigger; the jobs that it has asked for stay."""
     client.request("DELETE", f"{_path(model)}/{trigger_id}")

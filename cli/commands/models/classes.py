@@ -6,7 +6,7 @@ import click
 
 from cli import completion
 from cli.client import Client, model_path
-from cli.options import Group, model_argument, with_client
+from cli.options import Group, model_argument
 from cli.output import Columns, echo_done, echo_records
 
 name_argument = click.argument("name", shell_complete=completion.classes)
@@ -26,7 +26,6 @@ def classes() -> None:
 
 @classes.command("list")
 @model_argument
-@with_client
 def list_classes(client: Client, model: str) -> None:
     """List the classes of MODEL, their samples, and whether `latest` knows them."""
     echo_records(list(client.items(model_path(model, "classes"))), COLUMNS)
@@ -35,7 +34,6 @@ def list_classes(client: Client, model: str) -> None:
 @classes.command("add")
 @model_argument
 @click.argument("name")
-@with_client
 def add(client: Client, model: str, name: str) -> None:
     """Add the class NAME to MODEL; the next job that has samples of it learns it."""
     echo_records(client.post(model_path(model, "classes"), {"name": name}), COLUMNS)
@@ -45,7 +43,6 @@ def add(client: Client, model: str, name: str) -> None:
 @model_argument
 @name_argument
 @click.argument("new_name")
-@with_client
 def rename(client: Client, model: str, name: str, new_name: str) -> None:
     """Give the class NAME another name; versions that exist keep the old one."""
     changes = {"name": new_name}
@@ -57,7 +54,6 @@ def rename(client: Client, model: str, name: str, new_name: str) -> None:
 @model_argument
 @name_argument
 @click.argument("into", shell_complete=completion.classes)
-@with_client
 def merge(client: Client, model: str, name: str, into: str) -> None:
     """Give the samples of the class NAME the label INTO, and remove NAME."""
     path = model_path(model, "classes", name, "merge")
@@ -68,7 +64,6 @@ def merge(client: Client, model: str, name: str, into: str) -> None:
 @model_argument
 @name_argument
 @click.option("--unlabel", is_flag=True, help="Take their label from the samples of the class.")
-@with_client
 def remove(client: Client, model: str, name: str, *, unlabel: bool) -> None:
     """Remove the class NAME of MODEL. Refused while samples have it, unless --unlabel."""
     params = {"unlabel": unlabel}

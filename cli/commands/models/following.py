@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.options import given, model_argument, with_client
+from cli.options import ClientCommand, given, model_argument
 from cli.output import echo, echo_done, echo_fields
 from service.follow.keys import key_id, public_key_bytes
 from storage.database.codec import dump
@@ -16,7 +16,7 @@ from storage.database.codec import dump
 _KEY = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command("follow")
+@click.command("follow", cls=ClientCommand)
 @model_argument
 @click.argument("source", required=False)
 @click.option("--key", "keys", type=_KEY, multiple=True, help="A public key of the vendor (PEM).")
@@ -25,7 +25,6 @@ _KEY = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--every-hours", type=float, help="How often it is asked. Default: 24.")
 @click.option("--percent", type=float, help="Share of all devices that takes it. Default: 100.")
 @click.option("--report", metavar="URL", help="Where one report on each upgrade goes, if at all.")
-@with_client
 def follow(
     client: Client,
     /,
@@ -50,9 +49,8 @@ def follow(
     echo(client.ask("PUT", path, json=body), _echo)
 
 
-@click.command("unfollow")
+@click.command("unfollow", cls=ClientCommand)
 @model_argument
-@with_client
 def unfollow(client: Client, model: str) -> None:
     """Take no more new bases of MODEL; an upgrade that has begun goes on."""
     client.request("DELETE", model_path(model, "follow"))

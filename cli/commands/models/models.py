@@ -14,7 +14,7 @@ from cli.commands.models.following import follow, unfollow
 from cli.commands.models.registration import add, check
 from cli.commands.models.upgrade import drop_upgrade, show_base, upgrade
 from cli.download import save
-from cli.options import Group, model_argument, output_file, with_client, yes_option
+from cli.options import Group, model_argument, output_file, yes_option
 from cli.output import Columns, echo, echo_done, echo_fields, echo_records
 from storage.errors import file_size
 
@@ -29,7 +29,6 @@ for command in (add, check, upgrade, show_base, drop_upgrade, follow, unfollow):
 
 
 @models.command("list")
-@with_client
 def list_models(client: Client) -> None:
     """List the models, their samples and their newest version."""
     columns: Columns = {
@@ -45,7 +44,6 @@ def list_models(client: Client) -> None:
 
 @models.command("show")
 @model_argument
-@with_client
 def show(client: Client, model: str) -> None:
     """Show one model."""
     echo(client.get(model_path(model)), _echo_model)
@@ -54,7 +52,6 @@ def show(client: Client, model: str) -> None:
 @models.command("tokenizer")
 @model_argument
 @output_file("Where to write tokenizer.json.")
-@with_client
 def tokenizer(client: Client, model: str, *, output: Path) -> None:
     """Fetch the tokenizer of MODEL, which texts feed."""
     size_bytes = save(client, model_path(model, "tokenizer.json"), output)
@@ -65,7 +62,6 @@ def tokenizer(client: Client, model: str, *, output: Path) -> None:
 @models.command("set")
 @model_argument
 @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
-@with_client
 def set_fields(client: Client, model: str, settings: tuple[str, ...]) -> None:
     """Change MODEL: honed models set digits hyperparameters.epochs=10 duplicates=keep.
 
@@ -80,7 +76,6 @@ def set_fields(client: Client, model: str, settings: tuple[str, ...]) -> None:
 @models.command("remove")
 @model_argument
 @yes_option
-@with_client
 def remove(client: Client, model: str, *, yes: bool) -> None:
     """Remove a model with its samples, jobs and versions."""
     if not yes:

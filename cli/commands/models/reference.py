@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.options import Group, model_argument, with_client
+from cli.options import Group, model_argument
 from cli.output import echo, echo_done, echo_fields
 
 
@@ -18,7 +18,6 @@ def reference() -> None:
 
 @reference.command("show")
 @model_argument
-@with_client
 def show(client: Client, model: str) -> None:
     """Show how many samples the reference set of MODEL has, and since when."""
     echo(client.get(_path(model)), _echo)
@@ -26,7 +25,6 @@ def show(client: Client, model: str) -> None:
 
 @reference.command("freeze")
 @model_argument
-@with_client
 def freeze(client: Client, model: str) -> None:
     """Make the labelled validation samples of MODEL, as they are now, its reference set."""
     echo(client.ask("PUT", _path(model)), _echo)
@@ -34,7 +32,6 @@ def freeze(client: Client, model: str) -> None:
 
 @reference.command("remove")
 @model_argument
-@with_client
 def remove(client: Client, model: str) -> None:
     """Have the gate of MODEL use the validation samples only; the samples stay."""
     client.request("DELETE", _path(model))

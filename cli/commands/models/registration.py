@@ -16,14 +16,13 @@ from cli.client import Client
 from cli.commands.models.diagnosis import parameter_counts, show_diagnosis
 from cli.errors import Failure
 from cli.options import (
-    as_json,
+    ClientCommand,
     given,
     hyperparameters,
     lora_options,
     output_option,
     several,
     trainable_option,
-    with_client,
 )
 from cli.output import echo, echo_json, echo_text, wants_json
 from cli.progress import MeteredFile, bar
@@ -82,10 +81,9 @@ spec_options = several(
 source_argument = click.argument("source", type=click.Path(exists=True, path_type=Path))
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @source_argument
 @spec_options
-@with_client
 def add(client: Client, /, source: Path, *, tokenizer: Path | None, **options: Any) -> None:
     """Register SOURCE: a forward ONNX file, or training artifacts (a zip or their folder).
 
@@ -103,13 +101,11 @@ def add(client: Client, /, source: Path, *, tokenizer: Path | None, **options: A
         echo_text(f"  {note}")
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @source_argument
 @spec_options
-@as_json
-@click.pass_context
 def check(
-    context: click.Context,
+    client: Client,
     /,
     source: Path,
     *,
@@ -121,7 +117,6 @@ def check(
     Takes what `honed models add` takes. Without a loss it is checked with the one that fits, which
     is suggested. Ends with exit code 1 if it could not be registered so.
     """
-    client: Client = context.obj
     named = options["name"] is not None
     spec = _spec(source, **options)
     if not named:
@@ -129,7 +124,7 @@ def check(
     diagnosis = send_file(client, "/v1/diagnosis", source, spec, tokenizer)
     echo(diagnosis, show_diagnosis)
     if not diagnosis["ready"]:
-        context.exit(1)
+        click.get_current_context().exit(1)
 
 
 def send_file(

@@ -9,7 +9,7 @@ import click
 
 from cli import assignments
 from cli.client import Client, model_path
-from cli.options import Group, model_argument, with_client
+from cli.options import Group, model_argument
 from cli.output import echo, echo_fields
 
 TO_DEFAULT, NO_LIMIT = "takes a setting back to its default", "is no limit"
@@ -35,7 +35,6 @@ def settings_group(
 
     @group.command("show")
     @model_argument
-    @with_client
     def show_settings(client: Client, model: str) -> None:
         """Show the settings of MODEL in force."""
         shown = client.get(model_path(model, part)) if part else client.get(model_path(model))[name]
@@ -44,7 +43,6 @@ def settings_group(
     @group.command("set", help=_about_set(name, example, null))
     @model_argument
     @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
-    @with_client
     def set_settings(client: Client, model: str, settings: tuple[str, ...]) -> None:
         changes = {name: assignments.parse(settings)}
         changed = client.ask("PATCH", model_path(model), json=changes)

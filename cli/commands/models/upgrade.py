@@ -9,12 +9,12 @@ import click
 
 from cli.client import Client, model_path
 from cli.commands.models.registration import file_options, send_file, source_argument, spec_of
-from cli.options import model_argument, with_client, yes_option
+from cli.options import ClientCommand, model_argument, yes_option
 from cli.output import echo, echo_done, echo_fields, echo_text
 from service.models.upgrade.spec import Running
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @model_argument
 @source_argument
 @file_options
@@ -24,7 +24,6 @@ from service.models.upgrade.spec import Running
     help="Whether a running or paused job of the old base ends first (wait), or is cancelled.",
 )
 @click.option("--check", is_flag=True, help="Only say whether SOURCE fits; change nothing.")
-@with_client
 def upgrade(
     client: Client,
     /,
@@ -50,18 +49,16 @@ def upgrade(
     echo(answer, _show_check if check else _show_job)
 
 
-@click.command("base")
+@click.command("base", cls=ClientCommand)
 @model_argument
-@with_client
 def show_base(client: Client, model: str) -> None:
     """Show the file that `latest` of MODEL descends from, and the upgrade that waits."""
     echo(client.get(model_path(model, "base")), _show_base)
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @model_argument
 @yes_option
-@with_client
 def drop_upgrade(client: Client, model: str, *, yes: bool) -> None:
     """Drop the upgrade of MODEL that waits, with its versions; its job is cancelled."""
     if not yes:

@@ -11,7 +11,7 @@ import click
 from cli.client import Client, model_path
 from cli.commands.samples.upload import add_file, allow_duplicates_option, echo_result
 from cli.download import save
-from cli.options import Group, model_argument, output_file, with_client
+from cli.options import Group, model_argument, output_file
 from cli.output import echo, echo_done, wants_json
 from storage.errors import file_size
 
@@ -24,7 +24,6 @@ def archive() -> None:
 @archive.command("export")
 @model_argument
 @output_file("File to write. Default: MODEL-samples.zip in the current folder.", required=False)
-@with_client
 def export(client: Client, model: str, *, output: Path | None) -> None:
     """Write the samples of MODEL, with key, label, split and pin, to a zip."""
     output = output or Path(f"{model}-samples.zip")
@@ -41,7 +40,6 @@ def export(client: Client, model: str, *, output: Path | None) -> None:
 @model_argument
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @allow_duplicates_option
-@with_client
 def import_archive(client: Client, model: str, file: Path, *, allow_duplicates: bool) -> None:
     """Add the samples of FILE, which `honed archive export` wrote, to MODEL: all or none."""
     params = {"allow_duplicates": "true"} if allow_duplicates else {}

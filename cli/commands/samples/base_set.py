@@ -10,7 +10,7 @@ import click
 from cli.client import Client, model_path
 from cli.commands.samples import media
 from cli.commands.samples.upload import add_file, add_media, echo_result
-from cli.options import Group, model_argument, with_client
+from cli.options import Group, model_argument
 from cli.output import echo, echo_fields, echo_json, echo_text, wants_json
 
 
@@ -28,7 +28,6 @@ def base_set() -> None:
     metavar="N",
     help="Take the model's first labelled samples, so many, instead of FILES.",
 )
-@with_client
 def add(client: Client, model: str, files: tuple[Path, ...], *, first: int | None) -> None:
     """Add the samples of FILES to the base set of MODEL.
 
@@ -63,7 +62,6 @@ def _send(client: Client, model: str, path: str, file: Path) -> dict[str, Any]:
 
 @base_set.command("show")
 @model_argument
-@with_client
 def show(client: Client, model: str) -> None:
     """Show the base set of MODEL."""
     echo(client.get(model_path(model, "base-set")), _echo)
@@ -71,7 +69,6 @@ def show(client: Client, model: str) -> None:
 
 @base_set.command("remove")
 @model_argument
-@with_client
 def remove(client: Client, model: str) -> None:
     """Remove the base set of MODEL.
 

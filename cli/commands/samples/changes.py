@@ -13,11 +13,11 @@ import click
 from cli.client import Client, model_path
 from cli.errors import Failure
 from cli.options import (
+    ClientCommand,
     columns,
     filters,
     given,
     model_argument,
-    with_client,
     yes_option,
 )
 from cli.output import echo, echo_done, echo_text, plain
@@ -25,7 +25,7 @@ from service.samples.columns import ASKED
 from storage.errors import counted
 
 
-@click.command("label")
+@click.command("label", cls=ClientCommand)
 @model_argument
 @click.argument("sample", metavar="ID|KEY")
 @click.argument("label", required=False)
@@ -39,7 +39,6 @@ from storage.errors import counted
 @click.option("--split", type=click.Choice(["train", "validation"]), help="Move it to this split.")
 @columns(of_upload=False)
 @click.option("--pin/--unpin", "pinned", default=None, help="Whether no quota takes it away.")
-@with_client
 def label(
     client: Client,
     /,
@@ -72,7 +71,7 @@ def label(
     echo(changed, lambda sample: _echo_changed({**sample, **typed}))
 
 
-@click.command("delete")
+@click.command("delete", cls=ClientCommand)
 @model_argument
 @click.argument("ids", nargs=-1, type=int)
 @filters
@@ -83,7 +82,6 @@ def label(
     help="Train again without them, then delete the versions that were trained on them.",
 )
 @yes_option
-@with_client
 def delete(
     client: Client,
     /,

@@ -7,14 +7,13 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.options import model_argument, with_client
+from cli.options import ClientCommand, model_argument
 from cli.output import echo, echo_table, echo_text
 from storage.errors import counted
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @model_argument
-@with_client
 def drift(client: Client, model: str) -> None:
     """Compare the recent samples of MODEL with those that `latest` was trained on.
 

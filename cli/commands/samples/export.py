@@ -15,14 +15,14 @@ import click
 from cli.client import Client, model_path
 from cli.commands.samples import coco, yolo
 from cli.errors import Failure
-from cli.options import filters, given, model_argument, with_client
+from cli.options import ClientCommand, filters, given, model_argument
 from cli.output import echo_done
 from storage.errors import counted
 
 FORMS = {"coco": coco.write, "yolo": yolo.write}
 
 
-@click.command("export")
+@click.command("export", cls=ClientCommand)
 @model_argument
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
@@ -33,7 +33,6 @@ FORMS = {"coco": coco.write, "yolo": yolo.write}
     help="COCO's JSON, or a text beside each photo as YOLO's tools have it.",
 )
 @filters
-@with_client
 def export(client: Client, /, model: str, folder: Path, *, form: str, **where: Any) -> None:
     """Write the photos of MODEL that have boxes, and these, to FOLDER, a new one: all or none.
 

@@ -20,7 +20,6 @@ from cli.options import (
     model_argument,
     output_file,
     sample_argument,
-    with_client,
 )
 from cli.output import (
     Columns,
@@ -58,7 +57,6 @@ for command in (add, export, label, delete):
     help="Those without a label, first those that are most worth labelling.",
 )
 @click.option("--limit", type=click.IntRange(1), default=50, help="Maximum number of samples.")
-@with_client
 def list_samples(
     client: Client, /, model: str, *, most_uncertain: bool, limit: int, **where: Any
 ) -> None:
@@ -73,7 +71,6 @@ def list_samples(
 @samples.command("suspects")
 @model_argument
 @click.option("--limit", type=click.IntRange(1), default=50, help="Maximum number of samples.")
-@with_client
 def suspects(client: Client, model: str, *, limit: int) -> None:
     """List samples of MODEL whose label the current version takes for wrong, worst first."""
     echo_records(_first(client, model, limit, suspect=True), _columns("predicted", "doubt"))
@@ -93,7 +90,6 @@ def suspects(client: Client, model: str, *, limit: int) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the mask that is its label here, as PNG.",
 )
-@with_client
 def show(
     client: Client,
     model: str,
@@ -114,7 +110,6 @@ def show(
 
 @samples.command("stats")
 @model_argument
-@with_client
 def stats(client: Client, model: str) -> None:
     """Count the samples of MODEL by split and label."""
     echo(client.get(model_path(model, "samples", "stats")), _echo_stats)
@@ -125,7 +120,6 @@ def stats(client: Client, model: str) -> None:
 @click.option(
     "--limit", type=click.IntRange(1, PAGE), default=100, help="Maximum number of groups."
 )
-@with_client
 def duplicates(client: Client, model: str, *, limit: int) -> None:
     """List the samples of MODEL that have the same content, a group a line."""
     groups = client.get(model_path(model, "samples", "duplicates"), limit=limit)["items"]

@@ -13,7 +13,7 @@ import click
 from cli.client import Client, model_path
 from cli.commands.samples import media
 from cli.errors import Failure
-from cli.options import columns, given, model_argument, with_client
+from cli.options import ClientCommand, columns, given, model_argument
 from cli.output import echo_json, echo_text, wants_json
 from cli.progress import Advance, MeteredFile, bar
 
@@ -32,7 +32,7 @@ allow_duplicates_option = click.option(
 )
 
 
-@click.command("add")
+@click.command("add", cls=ClientCommand)
 @model_argument
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
@@ -63,7 +63,6 @@ allow_duplicates_option = click.option(
 )
 @columns(of_upload=True)
 @allow_duplicates_option
-@with_client
 def add(
     client: Client,
     /,

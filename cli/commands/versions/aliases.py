@@ -9,7 +9,7 @@ import click
 from cli import completion
 from cli.client import Client, model_path
 from cli.commands.versions.versions import find_version
-from cli.options import Group, model_argument, version_argument, with_client
+from cli.options import ClientCommand, Group, model_argument, version_argument
 from cli.output import echo, echo_done, echo_records, echo_text
 
 alias_argument = click.argument("alias", shell_complete=completion.aliases)
@@ -23,7 +23,6 @@ def aliases() -> None:
 
 @aliases.command("list")
 @model_argument
-@with_client
 def list_aliases(client: Client, model: str) -> None:
     """List the aliases of MODEL."""
     echo_records(list(client.items(model_path(model, "aliases"))), COLUMNS)
@@ -32,7 +31,6 @@ def list_aliases(client: Client, model: str) -> None:
 @aliases.command("show")
 @model_argument
 @alias_argument
-@with_client
 def show(client: Client, model: str, alias: str) -> None:
     """Show which version ALIAS of MODEL names."""
     echo_records(client.get(model_path(model, "aliases", alias)), COLUMNS)
@@ -42,7 +40,6 @@ def show(client: Client, model: str, alias: str) -> None:
 @model_argument
 @alias_argument
 @version_argument
-@with_client
 def set_alias(client: Client, model: str, alias: str, version: str) -> None:
     """Have ALIAS, a new one or not, name VERSION of MODEL, its number or another alias."""
     echo_records(_move(client, model, alias, version), COLUMNS)
@@ -51,7 +48,6 @@ def set_alias(client: Client, model: str, alias: str, version: str) -> None:
 @aliases.command("remove")
 @model_argument
 @alias_argument
-@with_client
 def remove(client: Client, model: str, alias: str) -> None:
     """Remove ALIAS of MODEL; the version stays. `latest` cannot be removed."""
     client.request("DELETE", model_path(model, "aliases", alias))
@@ -59,10 +55,9 @@ def remove(client: Client, model: str, alias: str) -> None:
     echo_done(told, model=model, removed=alias)
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @model_argument
 @version_argument
-@with_client
 def promote(client: Client, model: str, version: str) -> None:
     """Have apps get VERSION of MODEL, its number or an alias, whatever the gate decided."""
     moved = _move(client, model, "latest", version)
@@ -70,9 +65,8 @@ def promote(client: Client, model: str, version: str) -> None:
     echo(moved, lambda _: echo_text(told))
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @model_argument
-@with_client
 def rollback(client: Client, model: str) -> None:
     """Give apps the version of MODEL before the newest, and hold it until `honed release`."""
     version = client.post(model_path(model, "rollback"))
@@ -83,9 +77,8 @@ def rollback(client: Client, model: str) -> None:
     echo(version, lambda _: echo_text(told))
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @model_argument
-@with_client
 def release(client: Client, model: str) -> None:
     """End the hold of a rollback: the next version that passes the gate is what apps get."""
     answer = client.post(model_path(model, "release"))

@@ -10,7 +10,7 @@ import click
 from cli import completion
 from cli.client import Client, model_path
 from cli.download import save
-from cli.options import Group, model_argument, output_file, with_client
+from cli.options import Group, model_argument, output_file
 from cli.output import Columns, echo, echo_done, echo_fields, echo_records
 from storage.errors import file_size
 
@@ -27,7 +27,6 @@ def checkpoints() -> None:
 
 @checkpoints.command("list")
 @model_argument
-@with_client
 def list_checkpoints(client: Client, model: str) -> None:
     """List the checkpoints of MODEL, newest first."""
     columns: Columns = {
@@ -39,7 +38,6 @@ def list_checkpoints(client: Client, model: str) -> None:
 
 @checkpoints.command("show")
 @checkpoint_argument
-@with_client
 def show(client: Client, checkpoint_id: int) -> None:
     """Show a checkpoint."""
     echo(client.get(_path(checkpoint_id)), _echo_fields)
@@ -49,7 +47,6 @@ def show(client: Client, checkpoint_id: int) -> None:
 @checkpoint_argument
 @click.option("--off", is_flag=True, help="Let retention delete it again.")
 @click.option("--note", help="A line for people.")
-@with_client
 def pin(client: Client, checkpoint_id: int, *, off: bool, note: str | None) -> None:
     """Keep a checkpoint until it is removed by hand."""
     changes = {"pinned": not off, "note": note}
@@ -60,7 +57,6 @@ def pin(client: Client, checkpoint_id: int, *, off: bool, note: str | None) -> N
 @checkpoints.command("download")
 @checkpoint_argument
 @output_file("Where to write the engine's file.")
-@with_client
 def download(client: Client, checkpoint_id: int, *, output: Path) -> None:
     """Download a checkpoint: parameters and the optimizer's state, as its engine writes them."""
     size_bytes = save(client, f"{_path(checkpoint_id)}/content", output)
@@ -70,7 +66,6 @@ def download(client: Client, checkpoint_id: int, *, output: Path) -> None:
 
 @checkpoints.command("remove")
 @checkpoint_argument
-@with_client
 def remove(client: Client, checkpoint_id: int) -> None:
     """Remove a checkpoint. Refused while a version or an unfinished job needs it."""
     client.request("DELETE", _path(checkpoint_id))

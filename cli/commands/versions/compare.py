@@ -9,7 +9,7 @@ import click
 from cli import completion
 from cli.client import Client, model_path
 from cli.commands.versions.versions import find_version
-from cli.options import model_argument, version_argument, with_client
+from cli.options import ClientCommand, model_argument, version_argument
 from cli.output import echo, echo_table, echo_text
 
 MATRIX = "confusion_matrix"
@@ -22,12 +22,11 @@ SIDES = {
 """How samples are described that got worse or better."""
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @model_argument
 @version_argument
 @click.argument("other", default="latest", shell_complete=completion.versions)
 @click.option("--samples", default=10, help="Maximum number of samples to list of each side.")
-@with_client
 def compare(client: Client, model: str, version: str, other: str, *, samples: int) -> None:
     """Compare VERSION of MODEL with OTHER, numbers or aliases, on today's validation samples.
 

@@ -8,14 +8,14 @@ import click
 
 from cli.client import Client, model_path
 from cli.errors import Failure
-from cli.options import given, model_argument, with_client
+from cli.options import ClientCommand, given, model_argument
 from cli.output import echo, echo_table, echo_text, wants_json
 from storage.database.codec import load
 
 DATA, ERROR = "data: ", "event: error"
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @model_argument
 @click.argument("text")
 @click.option(
@@ -29,7 +29,6 @@ DATA, ERROR = "data: ", "event: error"
 @click.option("--top-p", type=float, help="Draw from the likeliest that have this share together.")
 @click.option("--stop", multiple=True, help="A text that ends the generated one; may be repeated.")
 @click.option("--seed", type=click.IntRange(min=0), help="The same seed gives the same text.")
-@with_client
 def complete(client: Client, /, model: str, text: str, **asked: Any) -> None:
     """Have the promoted version of MODEL continue TEXT.
 

@@ -11,7 +11,7 @@ from cli import completion
 from cli.client import Client, model_path
 from cli.commands.versions.versions import find_version
 from cli.download import save
-from cli.options import model_argument, output_file, with_client
+from cli.options import ClientCommand, model_argument, output_file
 from cli.output import echo_done, wants_json
 from storage.disk.digest import sha256_of
 from storage.errors import file_size
@@ -21,7 +21,7 @@ LONGEST_WAIT_S = 300
 """The longest time that the daemon holds an answer."""
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @model_argument
 @output_file("Where to write the model.")
 @click.option(
@@ -44,7 +44,6 @@ LONGEST_WAIT_S = 300
     metavar="SECONDS",
     help="Wait so long for a newer version if the file is the newest already.",
 )
-@with_client
 def fetch(
     client: Client,
     model: str,

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.options import given, model_argument, with_client
+from cli.options import ClientCommand, given, model_argument
 from cli.output import echo, echo_table, echo_text, plain
 
 KINDS = {
@@ -28,7 +28,7 @@ KINDS = {
 STDIN = Path("-")
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @model_argument
 @click.argument(
     "inputs", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
@@ -44,7 +44,6 @@ STDIN = Path("-")
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the mask of a photo here, as PNG, and print nothing.",
 )
-@with_client
 def predict(
     client: Client,
     model: str,

@@ -8,7 +8,7 @@ import click
 
 from cli import completion
 from cli.client import Client, model_path
-from cli.options import Group, model_argument, version_argument, with_client
+from cli.options import ClientCommand, Group, model_argument, version_argument
 from cli.output import Columns, echo, echo_fields, echo_records, plain
 from storage.errors import file_size
 
@@ -20,7 +20,6 @@ def versions() -> None:
 
 @versions.command("list")
 @model_argument
-@with_client
 def list_versions(client: Client, model: str) -> None:
     """List the versions of MODEL."""
     columns: Columns = {
@@ -41,7 +40,6 @@ def list_versions(client: Client, model: str) -> None:
 @versions.command("show")
 @model_argument
 @version_argument
-@with_client
 def show(client: Client, model: str, version: str) -> None:
     """Show VERSION of MODEL, its number or an alias: its metrics, and what the gate decided."""
     echo(find_version(client, model, version), _echo_version)
@@ -50,7 +48,6 @@ def show(client: Client, model: str, version: str) -> None:
 @versions.command("samples")
 @model_argument
 @version_argument
-@with_client
 def seen_samples(client: Client, model: str, version: str) -> None:
     """List the ids of the samples that VERSION of MODEL was trained on."""
     number = find_version(client, model, version)["version"]
@@ -58,10 +55,9 @@ def seen_samples(client: Client, model: str, version: str) -> None:
     echo_records(samples, {"ID": "id", "DELETED": "deleted"})
 
 
-@click.command()
+@click.command(cls=ClientCommand)
 @model_argument
 @click.argument("version", default="latest", shell_complete=completion.versions)
-@with_client
 def variants(client: Client, model: str, version: str) -> None:
     """List the other forms of VERSION of MODEL that were made; honed fetch --variant makes one."""
     forms = find_version(client, model, version)["variants"]
