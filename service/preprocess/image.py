@@ -13,7 +13,7 @@ from service.preprocess.augmentation.family import augment_field
 from service.preprocess.augmentation.images import ImageAugmentation
 from service.preprocess.augmentation.mixing import Mix
 from service.preprocess.checks import WrongDescription, chosen, numbers
-from service.preprocess.kind import FileKind, Normalize, Row, Unreadable
+from service.preprocess.kind import FileKind, Normalize, Row
 from storage.arrays import NDArray
 from storage.database.codec import dump
 from storage.records.signatures import TensorSpec
@@ -126,12 +126,9 @@ class Image(FileKind):
         return hashlib.sha256(dump(described, sort_keys=True).encode()).hexdigest()
 
     def check(self, data: bytes) -> str:
-        from service.preprocess.pictures import is_whole, read_header
+        from service.preprocess.pictures import read_header
 
-        media_type = read_header(data).media_type
-        if not is_whole(data, media_type):
-            raise Unreadable("its end is missing; send the whole file")
-        return media_type
+        return read_header(data).media_type
 
     def is_large(self, data: bytes) -> bool:
         from service.preprocess.pictures import read_header

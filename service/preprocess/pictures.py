@@ -184,6 +184,9 @@ def _open(data: bytes) -> Image.Image:
         width, height = picture.size
         picture.close()
         raise Unreadable(f"it has {width} x {height} pixels, the most is {MAX_PIXELS}; send less")
+    if not is_whole(data, FORMATS[picture.format]):
+        picture.close()
+        raise Unreadable("its end is missing; send the whole file")
     return picture
 
 

@@ -113,7 +113,8 @@ def test_what_is_no_image_is_refused(encode: Encode) -> None:
     for data, words in (
         (b"%PDF-1.7\n" + bytes(64), "it is no PNG, JPEG or WebP"),
         (b"", "it is no PNG, JPEG or WebP"),
-        (whole[: len(whole) // 2], "cut short"),
+        (whole[: len(whole) // 2], "its end is missing"),
+        (encode(np.zeros((8, 8, 3), np.uint8), "PNG")[:-12], "its end is missing"),
         (_gif(), "it is no PNG, JPEG or WebP"),
     ):
         with pytest.raises(Unreadable, match=words):
