@@ -140,7 +140,7 @@ class LabelReader(Column):
         """Labels of rows that passed `array_complaint`, and what is wrong, by row."""
         if rows.dtype.kind == "U":
             named = [
-                (None, f"label: {UNREADABLE}") if name is None else self._by_name(name)
+                (None, f"label: {UNREADABLE}") if name is None else self.parse(name or None)
                 for name in texts(rows)
             ]
             return [label for label, _ in named], {

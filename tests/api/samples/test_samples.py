@@ -113,6 +113,14 @@ def test_fortran_order_compression_names_and_keys_are_understood(
     assert (shown["label"], shown["key"]) == (0, "3")
 
 
+def test_an_empty_name_in_an_npz_waits_for_its_label(served: Served, model: str) -> None:
+    answer = served.upload(model, x=np.eye(3), label=np.array(["cat", "", "dog"]))
+
+    listed = served.http.get(f"/v1/models/{model}/samples").json()["items"]
+    assert answer.status_code == 201, answer.text
+    assert {each["label"] for each in listed[:3]} == {0, None, 1}
+
+
 def test_a_split_that_is_not_given_is_a_tenth_validation_and_stays(
     served: Served, model: str
 ) -> None:
