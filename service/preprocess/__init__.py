@@ -181,7 +181,8 @@ def _parse_one(
     if name in taken:
         raise WrongDescription("/input", f"input {name!r} has a preprocessing already")
     if kind not in KINDS:
-        raise WrongDescription("/kind", f"there is no kind {kind!r}; there are {list(KINDS)}")
+        said = "say its kind" if kind is None else f"there is no kind {kind!r}"
+        raise WrongDescription("/kind", f"{said}; there are {list(KINDS)}")
     chosen = KINDS[kind]
     if issubclass(chosen, FileKind) and len(specs) > 1 and not chosen.feeds_several:
         detail = f"a model that takes {chosen.things} has one input; send mixed inputs as tensors"

@@ -67,14 +67,17 @@ def test_a_wrong_description_names_its_place(fields: dict[str, object], pointer:
 
 
 def test_a_spec_names_its_inputs_once_and_its_kinds_right() -> None:
-    for wrong, pointer in (
-        ({"input": "y", "kind": "standardize"}, "/spec/preprocess/input"),
-        ({"kind": "mel"}, "/spec/preprocess/kind"),
-        ([{"kind": "standardize"}] * 2, "/spec/preprocess/1/input"),
+    for wrong, pointer, words in (
+        ({"input": "y", "kind": "standardize"}, "/spec/preprocess/input", "no input 'y'"),
+        ({"kind": "mel"}, "/spec/preprocess/kind", "there is no kind 'mel'; there are"),
+        ({"axis": 1}, "/spec/preprocess/kind", "say its kind; there are"),
+        ([{"kind": "standardize"}] * 2, "/spec/preprocess/1/input", "has a preprocessing already"),
     ):
         with pytest.raises(InvalidInput) as refused:
             parse(wrong, SIGNATURE)
-        assert [problem.pointer for problem in refused.value.problems] == [pointer]
+        (problem,) = refused.value.problems
+        assert problem.pointer == pointer
+        assert words in problem.detail
 
 
 def test_the_pipeline_makes_tensors_and_its_key_follows_the_numbers() -> None:
