@@ -136,11 +136,7 @@ class Daemon:
             lambda observation: self.children.memory.change(observation.policy.memory_limit_bytes)
         )
         self.scheduler = Scheduler(
-            self.store,
-            self.settings,
-            monitor=self.monitor,
-            children=self.children,
-            announce=self.feed.announce,
+            self.store, self.settings, monitor=self.monitor, children=self.children, feed=self.feed
         )
         self.upgrades = Upgrades(
             self.store, short_tasks, self.registry, scheduler=self.scheduler, feed=self.feed

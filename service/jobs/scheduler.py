@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from service.events import Announce
+from service.events import Feed
 from service.jobs.preemption import Preemptor
 from service.jobs.run import JobRun
 from service.jobs.runner import JobRunner
@@ -29,7 +29,7 @@ from service.policy.device_monitor import DeviceMonitor
 from service.policy.observer import Observation
 from service.processes.children import Children
 from service.settings import Settings
-from storage.database.transaction import Happening
+from storage.database.transaction import Event, Happening
 from storage.errors import Busy, NotFound, StateConflict, StorageFull
 from storage.records.jobs import Blocker, Job, JobState, LogLine
 from storage.store import Store
@@ -44,10 +44,7 @@ ENDED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
 
 class Scheduler:
-    """Lets waiting jobs train, one after the other, while the device monitor allows it.
-
-    announce: called on progress.
-    """
+    """Lets waiting jobs train, one after the other, while the device monitor allows it."""
 
     def __init__(
         self,
@@ -56,7 +53,7 @@ class Scheduler:
         *,
         monitor: DeviceMonitor,
         children: Children,
-        announce: Announce,
+        feed: Feed,
     ) -> None:
         self._store = store
         self._monitor = monitor
@@ -68,7 +65,7 @@ class Scheduler:
             settings=settings,
             monitor=monitor,
             children=children,
-            announce=announce,
+            announce=feed.announce,
         )
         self._runner = JobRunner(store, new_run=new_run, on_free=self._wake.set)
         self._preemptor = Preemptor(self._runner, monitor)
@@ -76,29 +73,20 @@ class Scheduler:
         self._behind: dict[int, Blocker] = {}
         self._stopping = False
         self._passes: list[asyncio.Event] = []
+        feed.listen(self._on_event)
         monitor.listen(self._on_observation)
 
     async def run(self) -> None:
         """Resume interrupted jobs, then serve the queue until `stop`."""
-        loop = asyncio.get_running_loop()
-
-        def on_event(happened: Happening) -> None:
-            if happened.type.startswith("job."):
-                loop.call_soon_threadsafe(self._wake.set)
-
-        self._store.events.subscribe(on_event)
-        try:
-            await asyncio.to_thread(self._take_up_interrupted)
-            while not self._stopping:
-                self._wake.clear()
-                wanted, self._passes = self._passes, []
-                await self._step_if_there_is_room()
-                for end in wanted:
-                    end.set()
-                await self._wake.wait()
-            await self._pause_for_next_daemon()
-        finally:
-            self._store.events.unsubscribe(on_event)
+        await asyncio.to_thread(self._take_up_interrupted)
+        while not self._stopping:
+            self._wake.clear()
+            wanted, self._passes = self._passes, []
+            await self._step_if_there_is_room()
+            for end in wanted:
+                end.set()
+            await self._wake.wait()
+        await self._pause_for_next_daemon()
 
     async def passed(self) -> None:
         """Return once the whole queue has been checked again."""
@@ -201,6 +189,10 @@ class Scheduler:
         """Make `run` return; it pauses the running job, which the next daemon resumes."""
         self._stopping = True
         self._wake.set()
+
+    def _on_event(self, happened: Happening) -> None:
+        if isinstance(happened, Event) and happened.type.startswith("job."):
+            self._wake.set()
 
     def _on_observation(self, observation: Observation) -> None:
         """Wake only if something changes: this runs twice a second."""

@@ -37,8 +37,6 @@ STOPPING = "the daemon is stopping; try again when it is back"
 _logger = logging.getLogger(__name__)
 
 Subscriber = Callable[[Happening], None]
-
-
 _Result = tuple[Write, Any]
 _END = Write(lambda _: None, Future(), None, may_use_ballast=False, shares=False)
 """Ends the writing thread."""
@@ -72,8 +70,7 @@ class Writer:
         self._stopped = threading.Event()
         self._broken: str | None = None
         self._breaking = threading.Lock()
-        self._subscribers: tuple[Subscriber, ...] = ()
-        self._subscribing = threading.Lock()
+        self._subscribers: list[Subscriber] = []
         self._at_rest: list[Callable[[], object]] = []
         self._thread = threading.Thread(target=self._run, name="storage-writer", daemon=True)
         self._thread.start()
@@ -160,12 +157,7 @@ class Writer:
 
     def subscribe(self, callback: Subscriber) -> None:
         """Call `callback` with each event after its commit, in the writing thread; do not block."""
-        with self._subscribing:
-            self._subscribers = (*self._subscribers, callback)
-
-    def unsubscribe(self, callback: Subscriber) -> None:
-        with self._subscribing:
-            self._subscribers = tuple(each for each in self._subscribers if each != callback)
+        self._subscribers.append(callback)
 
     def close(self) -> None:
         """Finish the queued writes and end the thread; later writes raise Busy."""

@@ -81,6 +81,3 @@ class Events(Repository):
         It runs in the writing thread: pass the event on and return; never write or wait there.
         """
         self._writer.subscribe(callback)
-
-    def unsubscribe(self, callback: Subscriber) -> None:
-        self._writer.unsubscribe(callback)

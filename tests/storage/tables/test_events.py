@@ -10,15 +10,6 @@ def test_a_subscriber_hears_of_an_event_once_it_can_be_read(store):
     assert event.data == {"n": 1}
 
 
-def test_who_unsubscribes_hears_nothing_more(store):
-    heard = []
-    store.events.subscribe(heard.append)
-    store.events.unsubscribe(heard.append)
-    store.events.append("t", None, {})
-    store.events.append("t", None, {})
-    assert heard == []
-
-
 def test_a_broken_subscriber_harms_nobody(store, caplog):
     heard = []
     store.events.subscribe(lambda _: 1 / 0)
