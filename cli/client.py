@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 600.0
 """The longest silence of a request: checking a large model."""
+READY_TIMEOUT_S = 30.0
+"""systemd listens for a service that does not start, and its socket takes a request for ever."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 """Addresses to listen on only → the one to connect to instead."""
@@ -172,7 +174,9 @@ class Client:
         import httpx
 
         timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
-        return self._connecting(self.credentials(), timeout=timeout)
+        asking = self._connecting(self.credentials(), timeout=timeout)
+        asking.get("/healthz", timeout=READY_TIMEOUT_S)
+        return asking
 
     def _connecting(self, headers: dict[str, str], *, timeout: httpx.Timeout) -> httpx.Client:
         import httpx

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from cli.demo.daemon import DaemonProcess
 from cli.main import COMMANDS, honed
 
 HEAVY = ("fastapi", "httpx", "numpy", "onnx", "onnxruntime", "psutil", "pydantic", "uvicorn")
@@ -73,8 +74,8 @@ def test_characters_that_the_locale_lacks_are_escaped(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("clean_environment")
-def test_an_argument_that_is_no_text_is_told() -> None:
-    words = ["--url", "http://127.0.0.1:1", "samples", "list", "pets", "--label", "\udcff"]
+def test_an_argument_that_is_no_text_is_told(daemon: DaemonProcess) -> None:
+    words = ["--url", daemon.client.url, "samples", "list", "pets", "--label", "\udcff"]
     result = CliRunner().invoke(honed, words)
     assert (result.exit_code, "is not UTF-8" in result.stderr) == (1, True)
 

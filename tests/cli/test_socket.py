@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 from support import Served
 
+import cli.client
 from cli.client import Client
-from cli.commands.device import status
 from cli.errors import Failure
 from cli.listener import living_socket
 from cli.main import honed
@@ -52,15 +52,16 @@ def test_the_socket_is_preferred_and_a_listener_on_the_port_learns_nothing(
             stranger.accept()
 
 
+@pytest.mark.parametrize("command", [["status"], ["models", "list"], ["events"]])
 def test_a_service_that_listens_and_does_not_start_is_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    command: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HONED_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(status, "READY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(cli.client, "READY_TIMEOUT_S", 0.1)
     with socket.socket(socket.AF_UNIX) as of_systemd:
         of_systemd.bind(str(tmp_path / "api.sock"))
         of_systemd.listen()
-        done = CliRunner().invoke(honed, ["status"])
+        done = CliRunner().invoke(honed, command)
     assert done.exit_code == 1
     assert "systemctl status honed" in done.output
 

@@ -12,15 +12,13 @@ from cli.options import ClientCommand
 from cli.output import echo, echo_fields, echo_json, echo_table, echo_text, wants_json
 from storage.errors import counted, file_size
 
-READY_TIMEOUT_S = 30.0
-"""systemd listens for a service that does not start, and its socket takes a question for ever."""
 WORKING = ("running", "paused", "queued")
 
 
 @click.command(cls=ClientCommand)
 def status(client: Client) -> None:
     """Show whether the device trains or what prevents it, what it trains, and which jobs wait."""
-    health = client.ask("GET", "/readyz", timeout=READY_TIMEOUT_S)
+    health = client.get("/readyz")
     device = client.get("/v1/device")
     models = list(client.items("/v1/models"))
     jobs = unfinished_jobs(client)
