@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from service.access.peers import GROUP, group_id
-from service.errors import BadSetting
+from service.errors import BadSetting, CannotListen
 from service.logs import event
 from service.settings import Settings, socket_path
 from storage.errors import in_words
@@ -44,7 +44,7 @@ def passed_by_systemd() -> list[socket.socket]:
 
 
 def listen_on_tcp(settings: Settings) -> socket.socket:
-    """Raises BadSetting if the address is not available."""
+    """Raises CannotListen if the address is not available."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     # The protocol is given because asyncio sets TCP_NODELAY only then: without it, Nagle's
     # algorithm delays the body of an answer by 40 ms.
@@ -58,7 +58,7 @@ def listen_on_tcp(settings: Settings) -> socket.socket:
     except OSError as error:
         listener.close()
         where = f"{settings.host}:{settings.port}"
-        raise BadSetting(
+        raise CannotListen(
             f"cannot listen on {where} (HONED_HOST, HONED_PORT): {error.strerror or error}"
         ) from error
     return listener
@@ -128,7 +128,7 @@ class LocalSocket:
                 status = self.path.stat()
                 self._made = (status.st_dev, status.st_ino)
             except OSError as error:
-                raise BadSetting(
+                raise CannotListen(
                     f"cannot make the socket {self.path} (HONED_SOCKET): {in_words(error)}"
                 ) from error
             if not self.is_private:
@@ -171,7 +171,7 @@ class LocalSocket:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove a dead socket. Raises BadSetting if it is alive or not a socket; OSError."""
+    """Remove a dead socket. Raises CannotListen for one alive, BadSetting for none; OSError."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -187,6 +187,6 @@ def _remove_stale(path: Path) -> None:
         except ConnectionRefusedError:  # its process has ended
             path.unlink()
             return
-    raise BadSetting(
+    raise CannotListen(
         f"another program listens on {path}: stop it, or set HONED_SOCKET to another path"
     )

@@ -126,8 +126,9 @@ class Commands(Group):
 def honed(ctx: click.Context, url: str | None, token: str | None) -> None:
     """Train models on the device that produces the data.
 
-    Exit codes: 0 done, 1 failed, 2 wrong usage; 3 from `honed serve` when the disk or the database
-    failed and a restart is needed, which supervisors do automatically.
+    Exit codes: 0 done, 1 failed, 2 wrong usage; from `honed serve` 3 when the disk or the database
+    failed and a restart is needed, which supervisors do automatically, and 78 for a wrong setting,
+    which no restart mends.
     """
     ctx.obj = Client(url=url, token=token)
     ctx.call_on_close(ctx.obj.close)

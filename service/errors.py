@@ -25,6 +25,10 @@ class BadSetting(HoneError):
     """A setting is wrong; the detail names it, its source and what would be right."""
 
 
+class CannotListen(BadSetting):
+    """The address or the socket cannot be listened on now; another program may have it."""
+
+
 class VariantNotReady(HoneError):
     """The variant is still being made; the same request may succeed in a moment."""
 

@@ -7,19 +7,24 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from cli.errors import from_error
 from cli.output import echo_text
+from service.errors import BadSetting, CannotListen
+from service.follow.errors import SourceRefused
 from service.logs import event
 
 if TYPE_CHECKING:
     from service.settings import Settings
 
 logger = logging.getLogger(__name__)
+
+WRONG_SETTING = 78
+"""Exit code, EX_CONFIG of sysexits.h: the units say that systemd shall not try again."""
 
 
 @click.command()
@@ -48,13 +53,20 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
 
     asked_to_stop = threading.Event()
     exit_code = 0
-    with suppress(KeyboardInterrupt):  # before there was anything to shut down
+    try:
         from cli.signals import console_ends
         from service.settings import load_settings
 
         settings = load_settings(host=host, port=port, data_dir=data_dir)
         with console_ends(asked_to_stop):
             exit_code = run_daemon(settings, on_listening=announce, asked_to_stop=asked_to_stop)
+    except (BadSetting, SourceRefused) as error:  # the latter of HONED_REGISTRY_CREDENTIALS
+        if isinstance(error, CannotListen):
+            raise
+        from_error(error).show()
+        exit_code = WRONG_SETTING
+    except KeyboardInterrupt:  # before there was anything to shut down
+        pass
     sys.exit(exit_code)
 
 

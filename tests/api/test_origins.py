@@ -12,6 +12,8 @@ import httpx
 import pytest
 from support import Served, mlp
 
+from cli.commands.serve import WRONG_SETTING
+
 PAGE = "http://localhost:3000"
 BROWSER = {"Origin": PAGE, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}
 PREFLIGHT = {
@@ -123,6 +125,6 @@ def test_what_names_no_single_origin_ends_the_start(tmp_path: Path, origin: str)
         timeout=60,
         check=False,
     )
-    assert done.returncode == 1
+    assert done.returncode == WRONG_SETTING
     assert "HONED_ALLOWED_ORIGINS" in done.stderr
     assert "is no origin of a web app" in done.stderr

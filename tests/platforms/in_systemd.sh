@@ -75,6 +75,16 @@ wait_for 'another start' is_another "$before"
 wait_for 'the job to go on' has_trained 2
 honed jobs cancel 2
 
+step 'a wrong setting'
+echo HONED_PRT=9000 >>/etc/default/honed
+systemctl restart honed.service && exit 1
+test "$(of ActiveState)" = failed
+shows 'HONED_PRT is not a setting' 1 journalctl --unit=honed.service --no-pager --output=cat
+test "$(of NRestarts)" = 0
+sed -i '$d' /etc/default/honed
+systemctl restart honed.service
+is_active
+
 step watchdog
 mkdir -p /run/systemd/system/honed.service.d
 printf '[Service]\nWatchdogSec=6\n' >/run/systemd/system/honed.service.d/watchdog.conf

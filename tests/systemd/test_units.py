@@ -17,6 +17,7 @@ import pytest
 from support import DEADLINE_S, Served, client, mlp, npz, wait_until
 
 from api.connections import MAX_DESCRIPTORS
+from cli.commands.serve import WRONG_SETTING
 from service.processes.interpreter import APPLICATION
 
 UNITS = APPLICATION / "systemd"
@@ -36,6 +37,12 @@ def test_the_daemon_has_descriptors_for_many_clients_and_outlives_its_children(u
     assert "OOMPolicy=continue" in text.splitlines()
     (limit,) = re.findall(r"^LimitNOFILE=(\d+)$", text, re.MULTILINE)
     assert int(limit) == MAX_DESCRIPTORS
+
+
+@pytest.mark.parametrize("unit", ["honed.service", "user.service"])
+def test_a_wrong_setting_is_not_tried_again(unit: str) -> None:
+    lines = (UNITS / unit).read_text("utf-8").splitlines()
+    assert f"RestartPreventExitStatus={WRONG_SETTING}" in lines
 
 
 @pytest.fixture

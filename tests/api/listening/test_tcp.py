@@ -20,6 +20,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from support import DEADLINE_S, Served, client, mlp, wait_until
 
+from cli.commands.serve import WRONG_SETTING
+
 FOLDER = Path(__file__).parent / "certificate"
 TLS = {"tls_certificate": FOLDER / "certificate.pem", "tls_key": FOLDER / "key.pem"}
 """Of `honed.test`, signed by itself, good until 2126; made by openssl for these tests alone."""
@@ -37,7 +39,7 @@ def test_an_address_of_the_network_is_refused_and_the_remedies_named(
     honed_serve: Callable[..., tuple[int, str]], host: str
 ) -> None:
     code, said = honed_serve(host=host)
-    assert code == 1
+    assert code == WRONG_SETTING
     for remedy in ("HONED_TLS_CERTIFICATE", "127.0.0.1", "HONED_INSECURE_BIND=true"):
         assert remedy in said
     assert "Traceback" not in said
@@ -82,7 +84,7 @@ def test_a_certificate_that_cannot_be_used_stops_the_start(
     honed_serve: Callable[..., tuple[int, str]], settings: dict[str, object], words: str
 ) -> None:
     code, said = honed_serve(**settings)
-    assert code == 1
+    assert code == WRONG_SETTING
     assert "HONED_TLS_CERTIFICATE" in said
     assert words in said
 
@@ -96,7 +98,7 @@ def test_nobody_is_asked_for_the_password_of_a_key(
         key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
     )
     code, said = honed_serve(**{**TLS, "tls_key": locked})
-    assert code == 1
+    assert code == WRONG_SETTING
     assert "the key without a password" in said
     assert "Enter" not in said
 

@@ -20,6 +20,7 @@ from support import Served, client
 
 from api import listeners
 from api.listeners import LocalSocket
+from cli.commands.serve import WRONG_SETTING
 from service.access import peers
 from service.errors import BadSetting
 from service.settings import Settings, load_settings
@@ -159,7 +160,7 @@ def test_a_user_program_or_file_that_the_system_lacks_stops_the_start(
     words: str,
 ) -> None:
     code, said = honed_serve(**{setting: value})
-    assert code == 1
+    assert code == WRONG_SETTING
     assert f"HONED_{setting.upper()}: {words}" in said
     assert not (tmp_path / "data").exists()
 

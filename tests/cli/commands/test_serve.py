@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support import DEADLINE_S
 
+from cli.commands.serve import WRONG_SETTING
 from cli.demo.daemon import DaemonProcess, running
 
 
@@ -57,7 +58,7 @@ def test_settings_that_are_not_where_they_were_said_to_be_stop_the_start(
     for named in (tmp_path / "none.toml", tmp_path):
         monkeypatch.setenv("HONED_CONFIG", str(named))
         done = program("serve", "--port", 0)
-        assert done.returncode == 1
+        assert done.returncode == WRONG_SETTING
         assert f"HONED_CONFIG: there is no file {named}" in done.stderr
         assert "Traceback" not in done.stderr
 
@@ -75,10 +76,16 @@ def test_a_path_that_the_system_refuses_is_said_in_words(
     assert program("serve").stderr == f"error: {refused}: File name too long\n"
 
 
-def test_a_wrong_port_is_said(program: Callable[..., Any]) -> None:
-    done = program("serve", "--port", 70000)
-    assert done.returncode == 1
-    assert "HONED_PORT" in done.stderr
+@pytest.mark.parametrize(
+    ("variable", "value"), [("PORT", "70000"), ("PRT", "9000"), ("ON_PROMOTED", "nosuch")]
+)
+def test_a_wrong_setting_is_said_and_ends_the_start_for_good(
+    program: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(f"HONED_{variable}", value)
+    done = program("serve")
+    assert done.returncode == WRONG_SETTING
+    assert f"HONED_{variable}" in done.stderr
 
 
 def test_a_damaged_token_ends_the_start_with_its_reason_alone(
