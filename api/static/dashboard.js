@@ -3580,16 +3580,17 @@ function waitingView(app, waiting) {
   return section(
     "Waiting",
     { id: "waiting" },
-    waiting.length === 0 ? h("p", { class: "quiet" }, "No jobs are waiting.") : h("ul", { class: "rows" }, waiting.slice(0, JOBS_SHOWN).map((job2) => waitingRow(app, job2))),
+    waiting.length === 0 ? h("p", { class: "quiet" }, "No jobs are waiting.") : h("ul", { class: "rows" }, waiting.slice(0, JOBS_SHOWN).map((job2) => queueRow(app, job2))),
     hidden > 0 && h("p", { class: "quiet" }, "and ", h("a", { href: to(["jobs"]) }, plural(hidden, "more job")))
   );
 }
-function waitingRow(app, job2) {
+function queueRow(app, job2) {
+  const next = job2.state === "running" ? progressText(job2) : "Next in line.";
   return h(
     "li",
     { "data-key": `job-${job2.id}` },
     h("div", { class: "row-head" }, jobLink(job2), badge(job2.state), h("div", { class: "buttons" }, jobButtons(app, job2))),
-    job2.blocked_by.length > 0 ? blockers(job2.blocked_by) : h("p", { class: "quiet" }, "Next in line.")
+    job2.blocked_by.length > 0 ? blockers(job2.blocked_by) : h("p", { class: "quiet" }, next)
   );
 }
 function jobLink(job2) {
@@ -3775,19 +3776,15 @@ function jobsPage(app) {
   return [
     title,
     filters(modelChoice(app, wanted, (model2) => app.go(to(["jobs"], { model: model2 }), { isSame: true }))),
-    running.length > 0 ? section("Running", { id: "running" }, h("ul", { class: "rows" }, running.map((job2) => runningRow(app, job2)))) : null,
-    waiting.length > 0 ? section("Waiting", { id: "waiting" }, h("ul", { class: "rows" }, waiting.map((job2) => waitingRow(app, job2)))) : null,
+    queueView(app, "Running", running),
+    queueView(app, "Waiting", waiting),
     past.length > 0 ? section("Finished", { id: "ended" }, endedTable(past), moreButton(app, path, isWhole)) : null,
     [running, waiting, past].every((list2) => list2.length === 0) ? h("p", { class: "quiet" }, "No jobs.") : null
   ];
 }
-function runningRow(app, job2) {
-  return h(
-    "li",
-    { "data-key": `job-${job2.id}` },
-    h("div", { class: "row-head" }, jobLink(job2), badge(job2.state), h("div", { class: "buttons" }, jobButtons(app, job2))),
-    h("p", { class: "quiet" }, progressText(job2))
-  );
+function queueView(app, title, queue) {
+  const shown2 = JOBS_READ * shownOf(app, title).pages;
+  return queue.length > 0 && section(title, { id: title.toLowerCase() }, h("ul", { class: "rows" }, queue.slice(0, shown2).map((job2) => queueRow(app, job2))), moreButton(app, title, queue.length <= shown2));
 }
 function endedTable(ended2) {
   const columns = ["Job", "Model", "Result", "Reason", "Duration", "Finished"];

@@ -182,7 +182,7 @@ def test_old_jobs_are_found_and_no_list_is_fetched_for_another(
     assert page.get_by_label("Model").input_value() == "nobody"
 
 
-def test_a_long_name_breaks_within_its_card(
+def test_a_long_name_breaks_within_its_card_and_a_long_queue_has_pages(
     tab: Callable[..., Tab], serve: Callable[..., Served]
 ) -> None:
     served = serve()
@@ -191,11 +191,17 @@ def test_a_long_name_breaks_within_its_card(
     served.upload(name, **blobs(100, 4, 3))
     done = served.train(name, epochs=1, ignore_policy=True)
     served.http.post("/v1/pause").raise_for_status()
-    waiting = [served.ask_for_job(name)["id"] for _ in range(10)]
+    waiting = [served.ask_for_job(name)["id"] for _ in range(52)]
     page = tab(served).open()
     page.get_by_role("button", name=f"Cancel job {waiting[0]}").wait_for()
     assert page.evaluate(OVERFLOWING) == []
-    page.get_by_role("link", name="2 more jobs").click()
+    page.get_by_role("link", name="44 more jobs").click()
+    queued = page.get_by_role("button", name="Cancel job")
+    queued.first.wait_for()
+    assert queued.count() == 50
+    page.get_by_role("button", name="Show more").click()
+    page.get_by_role("button", name=f"Cancel job {waiting[-1]}").wait_for()
+    assert queued.count() == 52
     row = page.get_by_role("row", name=re.compile(f"^job {done['id']} "))
     row.wait_for()
     assert page.evaluate(OVERFLOWING) == []

@@ -9,7 +9,7 @@ const HISTORY_MS = 55_000;
 const DRIFTS_READ = 100;
 export const VERSIONS_SHOWN = 50;
 const ENDED: readonly JobState[] = ["succeeded", "failed", "cancelled"];
-const JOBS_READ = 50;
+export const JOBS_READ = 50;
 /** The addresses of the jobs that have not ended. */
 export const RUNNING = `/v1/jobs?${inStates(["running"])}`;
 export const WAITING = `/v1/jobs?${inStates(["queued", "paused"])}`;

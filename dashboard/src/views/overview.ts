@@ -10,6 +10,7 @@ import { conditionsView, verdictView } from "./device/device";
 import { addModelHint } from "./models/models";
 import { jobButtons } from "./jobs/buttons";
 import { badge, blockers, heading, loading, section, when } from "./parts/parts";
+import { progressText } from "./pinned";
 
 const JOBS_SHOWN = 8;
 
@@ -57,21 +58,23 @@ function waitingView(app: App, waiting: Job[]): HTMLElement {
     { id: "waiting" },
     waiting.length === 0
       ? h("p", { class: "quiet" }, "No jobs are waiting.")
-      : h("ul", { class: "rows" }, waiting.slice(0, JOBS_SHOWN).map((job) => waitingRow(app, job))),
+      : h("ul", { class: "rows" }, waiting.slice(0, JOBS_SHOWN).map((job) => queueRow(app, job))),
     hidden > 0 && h("p", { class: "quiet" }, "and ", h("a", { href: to(["jobs"]) }, plural(hidden, "more job"))),
   );
 }
 
-export function waitingRow(app: App, job: Job): HTMLElement {
+/** A job that runs or waits. */
+export function queueRow(app: App, job: Job): HTMLElement {
+  const next = job.state === "running" ? progressText(job) : "Next in line.";
   return h(
     "li",
     { "data-key": `job-${job.id}` },
     h("div", { class: "row-head" }, jobLink(job), badge(job.state), h("div", { class: "buttons" }, jobButtons(app, job))),
-    job.blocked_by.length > 0 ? blockers(job.blocked_by) : h("p", { class: "quiet" }, "Next in line."),
+    job.blocked_by.length > 0 ? blockers(job.blocked_by) : h("p", { class: "quiet" }, next),
   );
 }
 
-export function jobLink(job: Job): HTMLElement {
+function jobLink(job: Job): HTMLElement {
   return h("p", {}, h("a", { href: to(["jobs", job.id]) }, h("strong", {}, job.model), ` job ${job.id}`));
 }
 

@@ -3,14 +3,12 @@
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { duration } from "../../page/format";
-import { ended, endedPath, RUNNING, unfinished, WAITING } from "../../app/queries";
+import { ended, endedPath, JOBS_READ, RUNNING, shownOf, unfinished, WAITING } from "../../app/queries";
 import { to } from "../../app/route";
 import type { Job } from "../../daemon/types";
-import { jobLink, verdictBadge, waitingRow } from "../overview";
+import { queueRow, verdictBadge } from "../overview";
 import { filters, modelChoice, moreButton } from "../parts/filters";
-import { jobButtons } from "./buttons";
-import { badge, heading, loading, section, table, when } from "../parts/parts";
-import { progressText } from "../pinned";
+import { heading, loading, section, table, when } from "../parts/parts";
 
 export function jobsPage(app: App): Child[] {
   const wanted = app.route.query.get("model") || null;
@@ -24,20 +22,17 @@ export function jobsPage(app: App): Child[] {
   return [
     title,
     filters(modelChoice(app, wanted, (model) => app.go(to(["jobs"], { model }), { isSame: true }))),
-    running.length > 0 ? section("Running", { id: "running" }, h("ul", { class: "rows" }, running.map((job) => runningRow(app, job)))) : null,
-    waiting.length > 0 ? section("Waiting", { id: "waiting" }, h("ul", { class: "rows" }, waiting.map((job) => waitingRow(app, job)))) : null,
+    queueView(app, "Running", running),
+    queueView(app, "Waiting", waiting),
     past.length > 0 ? section("Finished", { id: "ended" }, endedTable(past), moreButton(app, path, isWhole)) : null,
     [running, waiting, past].every((list) => list.length === 0) ? h("p", { class: "quiet" }, "No jobs.") : null,
   ];
 }
 
-function runningRow(app: App, job: Job): HTMLElement {
-  return h(
-    "li",
-    { "data-key": `job-${job.id}` },
-    h("div", { class: "row-head" }, jobLink(job), badge(job.state), h("div", { class: "buttons" }, jobButtons(app, job))),
-    h("p", { class: "quiet" }, progressText(job)),
-  );
+/** As many as were asked for: each draw compares every row. */
+function queueView(app: App, title: string, queue: Job[]): Child {
+  const shown = JOBS_READ * shownOf(app, title).pages;
+  return queue.length > 0 && section(title, { id: title.toLowerCase() }, h("ul", { class: "rows" }, queue.slice(0, shown).map((job) => queueRow(app, job))), moreButton(app, title, queue.length <= shown));
 }
 
 function endedTable(ended: Job[]): HTMLElement {
