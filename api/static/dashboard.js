@@ -2501,7 +2501,7 @@ function grid({ width, x, y, steps, xName, show, yTicks, yName }) {
       s("line", { x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
       s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, labels[at] ?? null)
     ]),
-    ticks(steps, Math.max(2, Math.floor((right - MARGIN.left) / 110))).filter(Number.isInteger).map((step2) => {
+    ticks(steps, Math.max(3, Math.floor((right - MARGIN.left) / 110))).filter(Number.isInteger).map((step2) => {
       const anchor = x(step2) > width - EDGE ? "end" : "middle";
       return s("text", { x: x(step2), y: bottom + 18, "text-anchor": anchor }, count(step2));
     }),

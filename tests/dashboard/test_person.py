@@ -66,7 +66,12 @@ def test_a_person_adds_a_model_labels_trains_and_rolls_back(
     page.get_by_role("link", name="Try it").click()
     page.get_by_label("Choose an image").set_input_files(files / "photos" / "00.png")
     page.get_by_role("heading", name="Prediction of version 2").wait_for()
-    assert served.http.get(f"/v1/models/{name}/latest").json()["version"] == 2
+    latest = served.http.get(f"/v1/models/{name}/latest").json()
+    assert latest["version"] == 2
+    page.goto(f"{served.url}/dashboard/jobs/{latest['job_id']}")
+    curve = page.get_by_role("img", name="Loss curve")
+    for step in ("10", "20", "30"):
+        curve.get_by_text(step, exact=True).wait_for()
 
 
 def choose(page: Any, title: str, file: Path) -> None:

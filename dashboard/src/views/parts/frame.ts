@@ -96,7 +96,7 @@ export function grid({ width, x, y, steps, xName, show, yTicks, yName }: Frame):
       s("line", { x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
       s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, labels[at] ?? null),
     ]),
-    ticks(steps, Math.max(2, Math.floor((right - MARGIN.left) / 110)))
+    ticks(steps, Math.max(3, Math.floor((right - MARGIN.left) / 110)))
       .filter(Number.isInteger)
       .map((step) => {
         const anchor = x(step) > width - EDGE ? "end" : "middle";
