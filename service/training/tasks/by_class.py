@@ -26,58 +26,45 @@ def micro_f1(means: Counts) -> float:
     return float(2 * right / (true + predicted)) if true + predicted else 0.0
 
 
-def macro_f1(means: Counts) -> float:
-    """Mean F1 of the classes that are true or predicted of any sample; 0 without any. For class
-    indices it is scikit-learn's f1_score(average="macro") with its default labels.
-
-    Source of both means: Yang (1999), An Evaluation of Statistical Approaches to Text
-    Categorization.
-    """
-    right, true, predicted = means.reshape(3, -1)
-    occurs = true + predicted > 0
-    return float((2 * right[occurs] / (true + predicted)[occurs]).mean()) if occurs.any() else 0.0
+Whole: TypeAlias = "Callable[[Counts, Counts, Counts], Counts]"
+"""What the right predictions of a class are a share of: from how many are right, are true, and are
+predicted, a number or (classes,) each.
+"""
 
 
-def mean_iou(means: Counts) -> float:
-    """Mean intersection over union of the classes that are true or predicted of any sample; 0
-    without any.
-
-    Source: Everingham et al. (2015), The Pascal Visual Object Classes Challenge: A Retrospective.
-    """
-    right, true, predicted = means.reshape(3, -1)
-    union = true + predicted - right
-    occurs = union > 0
-    return float((right[occurs] / union[occurs]).mean()) if occurs.any() else 0.0
-
-
-def share_of(part: int, *whole: int) -> Callable[[Counts, int], float]:
-    """A figure of one class: its counts at `part`, as a share of the mean of those at `whole`; 0
-    without any. Places are those of `in_columns`.
-    """
+def of_one(whole: Whole) -> Callable[[Counts, int], float]:
+    """That share of one class, by its place; 0 without any."""
 
     def of_class(means: Counts, place: int) -> float:
-        sums = means.reshape(3, -1)[:, place]
-        count = sums[list(whole)].mean()
-        return float(sums[part] / count) if count else 0.0
+        right, true, predicted = means.reshape(3, -1)[:, place]
+        count = whole(right, true, predicted)
+        return float(right / count) if count else 0.0
 
     return of_class
 
 
-RECALL, PRECISION, F1 = share_of(0, 1), share_of(0, 2), share_of(0, 1, 2)
+def mean_of(whole: Whole) -> Callable[[Counts], float]:
+    """The mean of that share over the classes that have any; 0 without one."""
+
+    def of_all(means: Counts) -> float:
+        right, true, predicted = means.reshape(3, -1)
+        counts = whole(right, true, predicted)
+        occurs = counts > 0
+        return float((right[occurs] / counts[occurs]).mean()) if occurs.any() else 0.0
+
+    return of_all
 
 
-def iou(means: Counts, place: int) -> float:
-    """Intersection over union of one class; 0 where it is neither true nor predicted."""
-    right, true, predicted = means.reshape(3, -1)[:, place]
-    union = true + predicted - right
-    return float(right / union) if union else 0.0
-
-
-def balanced_accuracy(means: Counts) -> float:
-    """Mean recall of the classes that are true of any sample; 0 without any.
-
-    Source: Brodersen et al. (2010), The Balanced Accuracy and Its Posterior Distribution.
-    """
-    right, true, _ = means.reshape(3, -1)
-    occurs = true > 0
-    return float((right[occurs] / true[occurs]).mean()) if occurs.any() else 0.0
+WHOLES: tuple[Whole, ...] = (
+    lambda _, true, __: true,
+    lambda _, __, predicted: predicted,
+    lambda _, true, predicted: (true + predicted) / 2,
+    lambda right, true, predicted: true + predicted - right,
+)
+RECALL, PRECISION, F1, IOU = map(of_one, WHOLES)
+balanced_accuracy, _, macro_f1, mean_iou = map(mean_of, WHOLES)
+"""Sources: Brodersen et al. (2010), The Balanced Accuracy and Its Posterior Distribution; for both
+means of F1 Yang (1999), An Evaluation of Statistical Approaches to Text Categorization; Everingham
+et al. (2015), The Pascal Visual Object Classes Challenge: A Retrospective. For class indices the
+mean F1 is scikit-learn's f1_score(average="macro") with its default labels.
+"""

@@ -13,11 +13,11 @@ from service.training.engine import Array
 from service.training.errors import refuse
 from service.training.loss import TEMPERATURE, Loss
 from service.training.tasks.by_class import (
+    IOU,
     PRECISION,
     RECALL,
     balanced_accuracy,
     in_columns,
-    iou,
     macro_f1,
     mean_iou,
 )
@@ -112,7 +112,7 @@ class CrossEntropy(LearningTask):
     by_class = (
         Metric("recall", class_counts, True, of_class=RECALL),
         Metric("precision", class_counts, True, of_class=PRECISION),
-        Metric("iou", class_counts, True, of_class=iou),
+        Metric("iou", class_counts, True, of_class=IOU),
     )
     options = frozenset(
         {
