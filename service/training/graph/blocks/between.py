@@ -7,13 +7,17 @@ if the node has to read ONNX's layout.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+import onnx
+from msgspec import Struct, field
 from msgspec.structs import replace
+from onnx import helper
 
-from service.training.graph.blocks.layout import block_op, repeat, sizes
+from service.training.graph.blocks.layout import block_op, repeat, sizes, to_blocks
 from service.training.graph.builder import Builder
+from service.training.graph.flow import duplicate, reads
 from service.training.graph.kernel_windows import WindowShape, windows_of
 from service.training.graph.node import Node, attributes_of
 from service.training.graph.places import fixed
@@ -28,16 +32,55 @@ UNARY = (
 BINARY = ("Add", "Max", "Min", "Mul", "Sub")
 
 
-class Rewriting(Protocol):
-    """The model's graph, whose tensors are in blocks (`moved`), in ONNX's layout, or in both."""
+class Rewriting(Struct):
+    """A model's graph, old, and new in another layout, which has the model's tensors, but no nodes
+    at first. moved: tensors in that layout, by their names in the model. both: those that also
+    exist in ONNX's layout.
+    """
 
+    model: onnx.ModelProto
     old: Builder
     new: Builder
-    moved: dict[str, Tensor]
+    moved: dict[str, Tensor] = field(default_factory=dict)
+    both: set[str] = field(default_factory=set)
 
-    def blocked(self, name: str) -> Tensor: ...
-    def plain(self, name: str) -> Tensor: ...
-    def rename(self, tensor: Tensor, name: str) -> None: ...
+    def plain(self, name: str) -> Tensor:
+        """A tensor in ONNX's layout."""
+        if name in self.moved and name not in self.both:
+            self.rename(self.moved_back(name), name)
+        return self.new.tensor(name)
+
+    def moved_back(self, name: str) -> Tensor:
+        """A moved tensor in ONNX's layout."""
+        raise NotImplementedError
+
+    def keep(self, node: onnx.NodeProto) -> None:
+        """Write a node as it is."""
+        for name in reads(node):
+            self.plain(name)
+        types = [self.old.tensor(name) if name else None for name in node.output]
+        self.new.append(node, [(t.dtype, t.shape) if t else (0, None) for t in types])
+
+    def rename(self, tensor: Tensor, name: str) -> None:
+        """Give a tensor in ONNX's layout the name that it has in the model."""
+        self.both.add(name)
+        before = self.old.tensor(name)
+        node = helper.make_node("Identity", [tensor.name], [name], name=name)
+        self.new.append(node, [(before.dtype, before.shape)])
+
+    def blocked(self, name: str) -> Tensor:
+        """A tensor in blocks."""
+        if name not in self.moved:
+            self.moved[name] = to_blocks(self.plain(name), self.new.layout.block)
+            self.both.add(name)
+        return self.moved[name]
+
+
+def without_nodes(model: onnx.ModelProto) -> Builder:
+    """On a copy of a model's graph."""
+    bare = duplicate(model)
+    del bare.graph.node[:]
+    return Builder(bare)
 
 
 def unary(to: Rewriting, node: Node) -> Tensor | None:

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from copy import deepcopy
 
 import numpy as np
 import onnx
-from msgspec import Struct, field
-from onnx import helper
+from msgspec import field
 
-from service.training.graph.blocks.between import ANYWHERE, two_axes
+from service.training.graph.blocks.between import ANYWHERE, Rewriting, two_axes, without_nodes
 from service.training.graph.blocks.choices import BLOCKS, COLUMNS, PLAIN
 from service.training.graph.blocks.layout import (
     BlockLayout,
     convolve,
     from_blocks,
     padded,
-    to_blocks,
 )
 from service.training.graph.blocks.plain_weights import Affine, as_columns, as_rows, form_of
 from service.training.graph.blocks.rules import Form, find_phases, interleaved
@@ -44,25 +41,17 @@ FEW_PLACES = 4
 
 def rewritten(model: onnx.ModelProto, layout: BlockLayout) -> Builder:
     """A builder on the model's graph. model: with types."""
-    bare = deepcopy(model)
-    del bare.graph.node[:]
-    new = Builder(bare)
+    new = without_nodes(model)
     new.layout = layout
     return _BlockRewriting(model, Builder(model), new).run()
 
 
-class _BlockRewriting(Struct):
-    """moved: tensors in blocks, by their names in the model. both: those that also exist in ONNX's
-    layout. done: results of nodes that are part of others. readers: how many nodes read a tensor.
-    next: the last of them. makers: nodes by their results. of_samples: tensors that depend on the
-    model's inputs; others come first.
+class _BlockRewriting(Rewriting):
+    """done: results of nodes that are part of others. readers: how many nodes read a tensor. next:
+    the last of them. makers: nodes by their results. of_samples: tensors that depend on the model's
+    inputs; others come first.
     """
 
-    model: onnx.ModelProto
-    old: Builder
-    new: Builder
-    moved: dict[str, Tensor] = field(default_factory=dict)
-    both: set[str] = field(default_factory=set)
     done: set[str] = field(default_factory=set)
     readers: Counter[str] = field(default_factory=Counter)
     next: dict[str, onnx.NodeProto] = field(default_factory=dict)
@@ -79,7 +68,7 @@ class _BlockRewriting(Struct):
         others = [n for n in self.old.nodes if not self.of_samples.isdisjoint(n.output)]
         for node in (*alone, *others):
             if node.output[0] not in self.done and not self._rewrite(node):
-                self._keep(node)
+                self.keep(node)
         for name in outputs:
             self.plain(name)
         return self.new
@@ -278,31 +267,7 @@ class _BlockRewriting(Struct):
             activation="" if follower is None else follower.op_type,
         )
 
-    def blocked(self, name: str) -> Tensor:
-        """A tensor in blocks."""
-        if name not in self.moved:
-            self.moved[name] = to_blocks(self.plain(name), self.new.layout.block)
-            self.both.add(name)
-        return self.moved[name]
-
-    def plain(self, name: str) -> Tensor:
-        """A tensor in ONNX's layout."""
-        moved = self.moved.get(name)
-        if moved is not None and name not in self.both:
-            before = self.old.tensor(name)
-            plain = from_blocks(moved, fixed(before, 1))
-            self.rename(plain.reshape(*before.ranked) if before.rank == 3 else plain, name)
-        return self.new.tensor(name)
-
-    def _keep(self, node: onnx.NodeProto) -> None:
-        for name in reads(node):
-            self.plain(name)
-        types = [self.old.tensor(name) if name else None for name in node.output]
-        self.new.append(node, [(t.dtype, t.shape) if t else (0, None) for t in types])
-
-    def rename(self, tensor: Tensor, name: str) -> None:
-        """Give a tensor in ONNX's layout the name that it has in the model."""
-        self.both.add(name)
+    def moved_back(self, name: str) -> Tensor:
         before = self.old.tensor(name)
-        node = helper.make_node("Identity", [tensor.name], [name], name=name)
-        self.new.append(node, [(before.dtype, before.shape)])
+        plain = from_blocks(self.moved[name], fixed(before, 1))
+        return plain.reshape(*before.ranked) if before.rank == 3 else plain

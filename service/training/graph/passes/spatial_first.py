@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from copy import deepcopy
 
 import onnx
-from msgspec import Struct, field
-from onnx import helper
 
+from service.training.graph.blocks.between import Rewriting, without_nodes
 from service.training.graph.builder import STANDARD, Builder
 from service.training.graph.flow import reads
 from service.training.graph.kernel_windows import windows_of
@@ -44,9 +42,7 @@ def read_model(model: onnx.ModelProto) -> Builder:
     pools = _pooled(model, graph)
     if not pools:
         return graph
-    bare = deepcopy(model)
-    del bare.graph.node[:]
-    return _Rewriting(model, graph, Builder(bare), pools).run()
+    return _SpatialFirst(model, graph, without_nodes(model), pools=pools).run()
 
 
 def _pooled(model: onnx.ModelProto, graph: Builder) -> dict[str, onnx.NodeProto]:
@@ -88,26 +84,18 @@ def _is_tiling(node: onnx.NodeProto) -> bool:
     )
 
 
-class _Rewriting(Struct):
-    """pools: by the tensor that they read. moved: tensors of the new layout, by their old names.
+class _SpatialFirst(Rewriting, kw_only=True):
+    """pools: by the tensor that they read."""
 
-    both: those that also exist in the old layout.
-    """
-
-    model: onnx.ModelProto
-    old: Builder
-    new: Builder
     pools: Mapping[str, onnx.NodeProto]
-    moved: dict[str, Tensor] = field(default_factory=dict)
-    both: set[str] = field(default_factory=set)
 
     def run(self) -> Builder:
         done = {pool.output[0] for pool in self.pools.values()}
         for node in self.old.nodes:
             if not done.intersection(node.output) and not self._rewrite(node):
-                self._keep(node)
+                self.keep(node)
         for value in self.model.graph.output:
-            self._bring_back(value.name)
+            self.plain(value.name)
         return self.new
 
     def _rewrite(self, node: onnx.NodeProto) -> bool:
@@ -145,18 +133,5 @@ class _Rewriting(Struct):
         largest = first_largest(parts).known(*windowed.counts, *ends)
         return (largest + bias[0]).known_like(largest) if bias else largest
 
-    def _keep(self, node: onnx.NodeProto) -> None:
-        for name in reads(node):
-            self._bring_back(name)
-        types = [self.old.tensor(name) if name else None for name in node.output]
-        self.new.append(node, [(t.dtype, t.shape) if t else (0, None) for t in types])
-
-    def _bring_back(self, name: str) -> None:
-        """Write the model's own tensor, if only the moved one exists."""
-        moved = self.moved.get(name)
-        if moved is None or name in self.both:
-            return
-        self.both.add(name)
-        plain, before = places_last(moved), self.old.tensor(name)
-        node = helper.make_node("Identity", [plain.name], [name], name=name)
-        self.new.append(node, [(before.dtype, before.shape)])
+    def moved_back(self, name: str) -> Tensor:
+        return places_last(self.moved[name])
