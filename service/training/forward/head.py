@@ -7,7 +7,7 @@ from copy import deepcopy
 
 import numpy as np
 import onnx
-from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from service.training.engines.manifest import ClassHead, carry_over
@@ -31,19 +31,6 @@ REMEDY = "register a model that has the classes you want under another name, and
 ROWS = (1, 3)
 
 
-class HeadLayer(Struct, frozen=True):
-    """The layer's initializers. axis: the weight's class axis; the bias's is the last. features:
-    the layer's input. shapes: of later reshapes, which contain the number of classes.
-    """
-
-    weight: str
-    axis: int
-    bias: str | None
-    features: str
-    is_conv: bool
-    shapes: tuple[str, ...]
-
-
 def describe(
     model: onnx.ModelProto, output: str, ids: Sequence[int], known: Sequence[int]
 ) -> ClassHead:
@@ -51,17 +38,9 @@ def describe(
 
     Raises GraphRefused if there is none whose rows can change.
     """
-    copy = deepcopy(model)
-    layer = find(Graph(copy), output, len(ids))
-    return ClassHead(
-        weight=layer.weight,
-        axis=layer.axis,
-        bias=layer.bias,
-        features=layer.features,
-        features_axis=1 if layer.is_conv else -1,
-        classes=tuple(ids),
-        fresh=tuple(class_id for class_id in ids if class_id not in known),
-    )
+    layer, _ = find(Graph(deepcopy(model)), output, len(ids))
+    fresh = tuple(class_id for class_id in ids if class_id not in known)
+    return replace(layer, classes=tuple(ids), fresh=fresh)
 
 
 def change(
@@ -99,14 +78,12 @@ def _changed(
     if len(then) != known:
         detail = f'"{output}" gives {known} classes, and {len(then)} are named; name each of them'
         raise refuse("/spec/classes", detail)
-    layer = find(graph, output, known)
+    layer, shapes = find(graph, output, known)
     downstream = graph.flow([layer.weight]) - {layer.weight}
-    for name, axis in ((layer.weight, layer.axis), (layer.bias, -1)):
-        if name is not None:
-            rows = onnx.numpy_helper.to_array(graph.initializers[name])
-            rows = carry_over(rows, axis, then=then, now=ids)
-            _set(graph, name, rows)
-    for name in layer.shapes:
+    for name, axis in layer.axes.items():
+        rows = onnx.numpy_helper.to_array(graph.initializers[name])
+        _set(graph, name, carry_over(rows, axis, then=then, now=ids))
+    for name in shapes:
         shape = onnx.numpy_helper.to_array(graph.initializers[name])
         _set(graph, name, np.where(shape == known, len(ids), shape).astype(np.int64))
     for value in copy.graph.output:
@@ -128,9 +105,11 @@ def _keep_records(graph: onnx.GraphProto, values: Sequence[onnx.ValueInfoProto])
         value.type.tensor_type.ClearField("shape")
 
 
-def find(graph: Graph, output: str, classes: int) -> HeadLayer:
-    """The layer that computes the logits. Raises GraphRefused if it cannot grow."""
-    name, shapes = output, []
+def find(graph: Graph, output: str, classes: int) -> tuple[ClassHead, list[str]]:
+    """The layer that computes the logits, without ids of classes, and the shapes of reshapes behind
+    it that contain the number of classes. Raises GraphRefused if it cannot grow.
+    """
+    name, shapes = output, list[str]()
     node = graph.producer(name)
     while node is not None and is_default(node, *POOLS):
         if is_default(node, "Reshape"):
@@ -150,12 +129,10 @@ def find(graph: Graph, output: str, classes: int) -> HeadLayer:
             f'"{name}" is made by {made_by}; classes can be changed where the last layer is a Gemm,'
             f" a MatMul with an Add, or a Conv with a kernel of 1; {REMEDY}",
         )
-    return _layer(graph, node, bias, classes=classes, shapes=tuple(shapes))
+    return _layer(graph, node, bias, classes), shapes
 
 
-def _layer(
-    graph: Graph, node: onnx.NodeProto, bias: str | None, *, classes: int, shapes: tuple[str, ...]
-) -> HeadLayer:
+def _layer(graph: Graph, node: onnx.NodeProto, bias: str | None, classes: int) -> ClassHead:
     is_conv = is_default(node, "Conv")
     axis = 0 if is_conv or attributes_of(node).get("transB", 0) else 1
     if bias is None and len(node.input) > 2:
@@ -167,14 +144,14 @@ def _layer(
             axis = 1 - axis
         weight = maker.input[0]
         maker = graph.producer(weight)
-    layer = HeadLayer(weight, axis, bias, node.input[0], is_conv, shapes)
+    layer = ClassHead(weight, axis, bias, node.input[0], 1 if is_conv else -1, ())
     fault = _fault(graph, node, layer, classes)
     if fault is not None:
         raise refuse(PLACE, f"the last layer, {node.op_type} {node.name!r}, {fault}; {REMEDY}")
     return layer
 
 
-def _fault(graph: Graph, node: onnx.NodeProto, layer: HeadLayer, classes: int) -> str | None:
+def _fault(graph: Graph, node: onnx.NodeProto, layer: ClassHead, classes: int) -> str | None:
     """Why the layer's rows cannot change, None if they can."""
     for name in filter(None, (layer.weight, layer.bias)):
         if graph.elem_type(name) != FLOAT or name not in graph.initializers:
@@ -182,7 +159,7 @@ def _fault(graph: Graph, node: onnx.NodeProto, layer: HeadLayer, classes: int) -
         if len(graph.consumers(name)) > 1 or name in graph.outputs:
             return f'shares "{name}" with other parts of the model'
     dims = graph.dims(layer.weight) or ()
-    kernel = dims[2:] if layer.is_conv else ()
+    kernel = dims[2:] if is_default(node, "Conv") else ()
     if len(dims) - len(kernel) != 2 or dims[layer.axis] != classes:
         return f'has "{layer.weight}" of shape {list(dims)}, which is not a row for each class'
     if layer.bias is not None and (graph.dims(layer.bias) or (0,))[-1] != classes:

@@ -132,7 +132,7 @@ def _head(prepared: Prepared) -> HeadInfo | None:
     try:
         graph = normalize(model, [])
         select_output(graph, prepared.output, [])
-        layer = head.find(graph, prepared.output, classes)
+        layer, _ = head.find(graph, prepared.output, classes)
     except GraphRefused:
         return None
     return HeadInfo(layer.weight, layer.bias, layer.features, classes)
