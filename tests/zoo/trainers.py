@@ -79,7 +79,7 @@ class Gradients:
         self, path: Path, *, loss: str, output: str | None, trainable: Sequence[str] | None
     ) -> None:
         from service.training.graph.passes.prepare import prepare
-        from service.training.graph.step import build_step
+        from service.training.graph.step import LOSS_SCALE, build_step
         from service.training.loss import Loss
 
         graph = normalize(load(path), [])
@@ -88,7 +88,7 @@ class Gradients:
         self._model = prepare(graph.model, parameters=names)
         tensors = {t.name: t for t in self._model.graph.initializer}
         self._values = {n: onnx.numpy_helper.to_array(tensors[n]).copy() for n in names}
-        self._target, self._scale, self._scale_rank = step.target, step.scalars[0], step.scale_rank
+        self._target, self._scale, self._scale_rank = step.target, LOSS_SCALE, step.scale_rank
         self._session = _session(step.model)
 
     def step(self, inputs: dict[str, Array], target: Array, learning_rate: float) -> None:

@@ -8,13 +8,14 @@ import onnx
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from service.training.engines.manifest import Draw
 from service.training.graph.blocks.layout import BlockLayout
 from service.training.graph.blocks.rewriting import rewritten
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
 from service.training.graph.flow import subgraphs
 from service.training.graph.gates import write_gelu
-from service.training.graph.passes.modes import RandomDraw, draw_dropout, use_batch_statistics
+from service.training.graph.passes.modes import draw_dropout, use_batch_statistics
 from service.training.graph.passes.prepare import prepare
 from service.training.graph.passes.spatial_first import read_model
 from service.training.graph.passes.weights_apart import divide
@@ -48,7 +49,7 @@ class Once(Struct, frozen=True):
 class StepModel(Struct, frozen=True):
     """A step, and the metadata that an executor needs.
 
-    model: its inputs are `inputs`, `target`, `scalars`, `random`, `parameters`, label tensors, the
+    model: its inputs are `inputs`, `target`, the scale, `random`, `parameters`, label tensors, the
     statistics of `updated` and `frozen`, its outputs the loss, `gradients` and the new statistics.
     updated: running statistic → the output that holds its new value.
     batch_statistics: a row's results depend on other rows, so it takes whole batches. once: what is
@@ -60,8 +61,7 @@ class StepModel(Struct, frozen=True):
     loss: Loss
     inputs: tuple[str, ...]
     target: str | None
-    scalars: tuple[str, ...]
-    random: tuple[RandomDraw, ...]
+    random: tuple[Draw, ...]
     parameters: tuple[str, ...]
     updated: dict[str, str]
     batch_statistics: bool
@@ -127,7 +127,6 @@ def build_step(
             loss=variant,
             inputs=form.users,
             target=target if loss.target or target in (t.name for t in end[1]) else None,
-            scalars=(LOSS_SCALE,),
             random=form.draws,
             parameters=tuple(parameters),
             updated=form.updated,
@@ -148,7 +147,7 @@ class _Form(Struct, frozen=True):
 
     model: onnx.ModelProto
     users: tuple[str, ...]
-    draws: tuple[RandomDraw, ...]
+    draws: tuple[Draw, ...]
     updated: dict[str, str]
     rest: tuple[str, ...]
 

@@ -47,7 +47,7 @@ def make_artifacts(model_path: Path, task: Prepare) -> Prepared:
     """
     # Late: plain onnxruntime has no On-Device Training.
     from service.training.engines.ort_training import proof
-    from service.training.engines.ort_training.artifacts import OptimizerChoice, write
+    from service.training.engines.ort_training.artifacts import write
 
     forward = read(model_path, task)
     step, evaluation, _ = build_models(forward, task)
@@ -57,8 +57,7 @@ def make_artifacts(model_path: Path, task: Prepare) -> Prepared:
         values={tensor.name: tensor for tensor in forward.model.graph.initializer},
         frozen=forward.frozen,
         output=forward.output,
-        optimizer=OptimizerChoice(task.optimizer, task.weight_decay, task.max_grad_norm),
-        directory=Path(task.work_dir),
+        task=task,
     )
     target = TASKS[task.loss].fed_target(forward.signature.target, forward.row)
     fed = replace(forward.signature, target=target)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 from onnx.numpy_helper import to_array
 
-from service.training.engines.manifest import Draw, Files, draw_all
+from service.training.engines.manifest import Files, draw_all
 from service.training.engines.runtime import LOAD_ERRORS, check_memory, open_session
 from service.training.errors import refuse
 from service.training.forward import trial
@@ -154,9 +154,7 @@ def trial_feeds(step: StepModel, forward: ForwardModel, *, flag: bool) -> Feeds:
     # them is known.
     tokens = graph.lengths.trials[0] if graph.lengths is not None else 0
     feeds = trial.draw(graph, ROWS, flag=flag, tokens=tokens or None)
-    feeds |= draw_all(
-        [Draw(draw.name, draw.shape) for draw in step.random], seed=0, batch=0, rows=ROWS
-    )
+    feeds |= draw_all(step.random, seed=0, batch=0, rows=ROWS)
     for name in (*step.parameters, *step.updated, *step.loss.label_tensors, *step.frozen):
         feeds[name] = to_array(graph.initializers[name])
     feeds[LOSS_SCALE] = np.full((1,) * step.scale_rank, 1 / ROWS, np.float32)

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-from msgspec import Struct
 from onnx import TensorProto, helper, numpy_helper
 
+from service.training.engines.manifest import Draw
 from service.training.engines.ort_training import runtime
 from service.training.engines.ort_training.recognize import LOSS_NAME, OUTPUT_NAME
-from service.training.graph.passes.modes import RandomDraw
 from service.training.graph.step import LOSS_SCALE, StepModel, gradient_of
+from service.training.protocol.messages.preparation import Prepare
 from service.training.protocol.messages.shared import Artifacts
 
 FILES = {
@@ -39,14 +39,6 @@ ADAM_MODE_TORCH = 0
 """Makes the engine's AdamW the same as PyTorch's; its default, 1, is that of Hugging Face."""
 
 
-class OptimizerChoice(Struct, frozen=True):
-    """The optimizer model's settings. name: `adamw` or `sgd`."""
-
-    name: str
-    weight_decay: float = 0.0
-    max_grad_norm: float | None = None
-
-
 def paths(directory: Path) -> Artifacts:
     """The paths of the artifacts in a folder."""
     return Artifacts(**{role: str(directory / name) for role, name in FILES.items()})
@@ -59,15 +51,14 @@ def write(
     values: Mapping[str, onnx.TensorProto],
     frozen: Collection[str],
     output: str,
-    optimizer: OptimizerChoice,
-    directory: Path,
+    task: Prepare,
 ) -> Artifacts:
-    """Write the four files.
+    """Write the four files below the task's folder.
 
     values: the forward model's initializers by name. frozen: those that are in the checkpoint
     although they do not train. output: the tensor that is measured. Raises EngineMissing.
     """
-    tools = runtime.training_artifacts()
+    tools, directory = runtime.training_artifacts(), Path(task.work_dir)
     directory.mkdir(parents=True, exist_ok=True)
     training, evaluation = deepcopy(step.model), deepcopy(evaluation)
     unshared = (*step.updated, *step.loss.label_tensors)
@@ -83,7 +74,7 @@ def write(
     trained = [values[name] for name in step.parameters]
     rest = [values[name] for name in shared]
     tools.onnxblock.save_checkpoint((trained, rest), directory / FILES["checkpoint"])
-    optimizer_model = _optimizer_model(tools.onnxblock, optimizer, trained)
+    optimizer_model = _optimizer_model(tools.onnxblock, task, trained)
     optimizer_model.ir_version = training.ir_version
     onnx.save_model(optimizer_model, directory / FILES["optimizer_model"])
     return paths(directory)
@@ -159,9 +150,7 @@ def _draw_masks(model: onnx.ModelProto, step: StepModel) -> None:
     _replace(model.graph.node, nodes)
 
 
-def _dropped(
-    model: onnx.ModelProto, draw: RandomDraw, compared: onnx.NodeProto
-) -> list[onnx.NodeProto]:
+def _dropped(model: onnx.ModelProto, draw: Draw, compared: onnx.NodeProto) -> list[onnx.NodeProto]:
     """A Dropout of ones, whose second output is the mask of kept elements."""
     ends = ("moves", "sizes", "shape", "ones", "rest")
     moves, sizes, shape, ones, rest = (f"{draw.name}.{end}" for end in ends)
@@ -213,15 +202,15 @@ def _accumulator(inputs: list[str], flag: str, number: object) -> onnx.NodeProto
 
 
 def _optimizer_model(
-    onnxblock: Any, wanted: OptimizerChoice, trained: Sequence[onnx.TensorProto]
+    onnxblock: Any, task: Prepare, trained: Sequence[onnx.TensorProto]
 ) -> onnx.ModelProto:
-    norm = wanted.max_grad_norm
+    norm = task.max_grad_norm
     clip = None if norm is None else onnxblock.optim.ClipGradNorm(norm)
-    if wanted.name == "sgd":
+    if task.optimizer == "sgd":
         block = onnxblock.optim.SGD(clip_grad=clip)
     else:
         block = onnxblock.optim.AdamW(
-            eps=ADAMW_EPSILON, weight_decay=wanted.weight_decay, clip_grad=clip
+            eps=ADAMW_EPSILON, weight_decay=task.weight_decay, clip_grad=clip
         )
     with onnxblock.empty_base(opset_version=17):
         block((trained, []))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container
 
 import onnx
-from msgspec import Struct
 from onnx import helper, inliner, numpy_helper, parser
 
+from service.training.engines.manifest import Draw
 from service.training.errors import refusal
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import add_ints, refill
@@ -79,13 +79,6 @@ DEFAULTS = {"epsilon": 1e-5, "momentum": 0.9}
 """The inliner does not fill in defaults."""
 
 
-class RandomDraw(Struct, frozen=True):
-    """An input of uniform float32 numbers in [0, 1). shape: sizes, -1 for the batch."""
-
-    name: str
-    shape: tuple[int, ...]
-
-
 def _is_on(node: onnx.NodeProto, numbers: dict[str, onnx.TensorProto]) -> bool:
     """Is it a Dropout that was exported for training?"""
     if node.domain not in STANDARD or node.op_type != "Dropout":
@@ -114,14 +107,14 @@ def switch_off(node: onnx.NodeProto) -> None:
         del node.output[1:]
 
 
-def draw_dropout(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[RandomDraw, ...]]:
+def draw_dropout(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[Draw, ...]]:
     """Make every active Dropout take its mask from an input. model: with types.
 
     Raises GraphRefused if a size other than the batch's is unknown.
     """
     numbers = {t.name: t for t in model.graph.initializer}
     shapes = _shapes(model)
-    draws: list[RandomDraw] = []
+    draws: list[Draw] = []
     problems: list[Problem] = []
     for node in model.graph.node:
         if not _is_on(node, numbers):
@@ -131,7 +124,7 @@ def draw_dropout(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[RandomD
         if shape is None or (ratio is None and node.input[1]):
             problems.append(_problem(node))
             continue
-        draws.append(RandomDraw(f"hone.random.{node.name}", shape))
+        draws.append(Draw(f"hone.random.{node.name}", shape))
         share = 0.5 if ratio is None else float(numpy_helper.to_array(ratio))
         _replace(node, [node.input[0], draws[-1].name], ratio=share)
         dims = [_batch(model) if size == -1 else size for size in shape]

@@ -15,7 +15,7 @@ from service.training.engines.compilation import compile_model
 from service.training.engines.manifest import Draw, Files, draw_all
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
-from service.training.graph.step import RandomDraw, StepModel
+from service.training.graph.step import StepModel
 from service.training.loss import Loss
 from service.training.optimizer.options import OptimizerOptions
 
@@ -68,7 +68,7 @@ def masked(tmp_path: Path) -> Files:
         {"hone.loss": [], "hone.gradient.w": [3, 1]},
         axes,
     )
-    return compiled(step, inference, tmp_path, random=(RandomDraw("hone.random.mask", (-1, 3)),))
+    return compiled(step, inference, tmp_path, random=(Draw("hone.random.mask", (-1, 3)),))
 
 
 def compiled(
@@ -76,7 +76,7 @@ def compiled(
     inference: onnx.ModelProto,
     directory: Path,
     *,
-    random: tuple[RandomDraw, ...] = (),
+    random: tuple[Draw, ...] = (),
     updated: dict[str, str] | None = None,
 ) -> Files:
     evaluation = onnx.ModelProto()
@@ -97,7 +97,6 @@ def compiled(
         loss=Loss("output"),
         inputs=("x",),
         target=None,
-        scalars=("hone.loss_scale",),
         random=random,
         parameters=("w",),
         updated=updated or {},
