@@ -36,16 +36,8 @@ class Batch(Struct, frozen=True):
 
     def tensors(self, inputs: tuple[TensorSpec, ...]) -> Tensors:
         """Each input by its name, shape (n, …)."""
-        count = len(self.records)
-        arrays: dict[str, NDArray[Any]] = {}
-        start = 0
-        for spec in inputs:
-            end = start + tensors.input_bytes(spec)
-            rows = np.ascontiguousarray(self.records[:, start:end])
-            flat = rows.reshape(-1).view(tensors.little_endian(spec.dtype))
-            arrays[spec.name] = flat.reshape(count, *spec.shape)
-            start = end
-        return arrays
+        parts = tensors.cut(self.records, inputs)
+        return {spec.name: np.ascontiguousarray(part) for spec, part in parts}
 
 
 KEPT_AT_ONCE = 1000

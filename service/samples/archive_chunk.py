@@ -226,24 +226,17 @@ def _bad_tensors(
         if length != size:
             return row, f"it has {length} bytes, a sample of this model has {size}"
     table = np.frombuffer(data, np.uint8).reshape(len(lengths), size)
-    complaints: list[tuple[int, str]] = []
-    start = 0
-    for spec in inputs:
-        width = tensors.input_bytes(spec)
-        part = np.ascontiguousarray(table[:, start : start + width])
-        start += width
-        if complaint := _first_bad(part, spec):
-            complaints.append(complaint)
-    return min(complaints, default=None)
+    complaints = (_first_bad(part, spec) for spec, part in tensors.cut(table, inputs))
+    return min(filter(None, complaints), default=None)
 
 
 def _first_bad(part: np.ndarray, spec: TensorSpec) -> tuple[int, str] | None:
     if spec.dtype == "bool":
-        (rows,) = np.nonzero((part > 1).any(axis=1))
+        stored = np.ascontiguousarray(part).view(np.uint8)
+        (rows,) = np.nonzero((stored.reshape(len(part), -1) > 1).any(axis=1))
         detail = "holds a byte that is neither 0 nor 1; the model takes booleans"
     else:
-        values = part.view(tensors.little_endian(spec.dtype)).reshape(len(part), *spec.shape)
-        _, bad = tensors.convert(values, spec.dtype)
+        _, bad = tensors.convert(part, spec.dtype)
         (rows,) = np.nonzero(bad)
-        detail = tensors.range_complaint(values[rows[0]], spec.dtype) if len(rows) else ""
+        detail = tensors.range_complaint(part[rows[0]], spec.dtype) if len(rows) else ""
     return (int(rows[0]), f'input "{spec.name}" {detail}') if len(rows) else None

@@ -18,7 +18,7 @@ from service.preprocess.text_inputs import KIND
 from service.samples.columns import ASKED, Unfitted
 from service.samples.ingest.labels import columns_of
 from service.samples.ingest.spans import with_label
-from service.samples.ingest.tensors import input_bytes, little_endian
+from service.samples.ingest.tensors import cut, little_endian
 from service.samples.mask_checks import MaskCheck, MaskChecks
 from service.samples.named_numbers import NamedNumbers, or_none
 from service.training.tasks import TASKS
@@ -124,13 +124,8 @@ def file_type(data: bytes) -> str:
 
 def _as_npz(model: Model, sample: Sample, record: bytes) -> bytes:
     """Inputs and label, batch axis of 1."""
-    arrays: dict[str, Any] = {}
-    start = 0
-    for spec in model.signature.inputs:
-        end = start + input_bytes(spec)
-        flat = np.frombuffer(record[start:end], little_endian(spec.dtype))
-        arrays[spec.name] = flat.reshape(1, *spec.shape)
-        start = end
+    parts = cut(np.frombuffer(record, np.uint8)[None], model.signature.inputs)
+    arrays: dict[str, Any] = {spec.name: part for spec, part in parts}
     if sample.label is not None and not model.signature.target.is_empty:
         target, label = model.signature.target, sample.label
         arrays["label"] = np.array(

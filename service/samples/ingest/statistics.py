@@ -139,11 +139,7 @@ def _vectors(model: Model, records: NDArray[np.uint8]) -> Iterator[tuple[str, ND
 
     records: (n, record bytes).
     """
-    start = 0
-    for spec in model.signature.inputs:
-        end = start + tensors.input_bytes(spec)
-        is_vector = len(spec.shape) <= 1 and np.dtype(spec.dtype).kind == "f"
+    for spec, part in tensors.cut(records, model.signature.inputs):
+        is_vector = len(spec.shape) <= 1 and part.dtype.kind == "f"
         if is_vector and 0 < prod(spec.shape) <= MAX_FEATURES:
-            part = np.ascontiguousarray(records[:, start:end])
-            yield spec.name, part.view(tensors.little_endian(spec.dtype)).reshape(len(records), -1)
-        start = end
+            yield spec.name, np.ascontiguousarray(part).reshape(len(records), -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -27,6 +28,18 @@ def little_endian(dtype: str) -> np.dtype[Any]:
     """The little-endian form of a dtype, as packs store it."""
     ordered: np.dtype[Any] = np.dtype(dtype).newbyteorder("<")
     return ordered
+
+
+def cut(
+    records: NDArray[np.uint8], inputs: tuple[TensorSpec, ...]
+) -> Iterator[tuple[TensorSpec, NDArray[Any]]]:
+    """Each input of records, as a view of shape (n, *spec.shape). records: (n, record bytes)."""
+    start = 0
+    for spec in inputs:
+        end = start + input_bytes(spec)
+        rows = records[:, start:end].view(little_endian(spec.dtype))
+        yield spec, rows.reshape(len(records), *spec.shape)
+        start = end
 
 
 def parse(value: Any, spec: TensorSpec) -> NDArray[Any] | str:
