@@ -17,7 +17,7 @@ from service.samples.ingest import tensors
 from service.samples.ingest.csv_upload import CsvSamples
 from service.samples.ingest.intake import Faults, UploadOptions, kept, stage
 from service.samples.ingest.json_upload import SampleParser
-from service.samples.ingest.json_value import read_body
+from service.samples.ingest.json_value import members_of, read_body
 from service.samples.ingest.npz import open_npz
 from service.samples.ingest.npz_upload import NpzBatch
 from service.samples.ingest.texts import TextReader
@@ -49,7 +49,7 @@ Reader = Callable[[Model, bytes, int], Batch]
 def read_json(model: Model, body: bytes, max_bytes: int) -> Batch:
     """`{"inputs": …}` or `{"instances": [{"inputs": …}, …]}`. Raises InvalidInput."""
     del max_bytes  # JSON is larger than its values
-    instances, prefix = _instances(body)
+    instances, prefix = members_of(read_body(body), "instances", _wrong)
     parser = SampleParser(model)
     faults = Faults()
     records = []
@@ -80,7 +80,7 @@ def read_texts(reader: TextReader, body: bytes) -> list[bytes] | None:
 
     Raises InvalidInput.
     """
-    instances, prefix = _instances(body)
+    instances, prefix = members_of(read_body(body), "instances", _wrong)
     if all(isinstance(instance, dict) and "inputs" in instance for instance in instances):
         return None
     faults = Faults()
@@ -182,19 +182,6 @@ def _ids(stored: StageResult, count: int) -> list[int]:
     """The sample id of each of `count` inputs: a new one, or its duplicate's."""
     new = iter(range(stored.first_id or 0, (stored.last_id or -1) + 1))
     return [stored.twins[at] if at in stored.twins else next(new) for at in range(count)]
-
-
-def _instances(body: bytes) -> tuple[list[Any], str]:
-    """The instances, and the JSON pointer of the list, empty for a single one."""
-    parsed = read_body(body)
-    if not isinstance(parsed, dict) or "instances" not in parsed:
-        return [parsed], ""
-    instances = parsed["instances"]
-    if extra := sorted(set(parsed) - {"instances"}):
-        raise _wrong(pointer(extra[0]), "a batch has no other field than instances")
-    if not isinstance(instances, list) or not instances:
-        raise _wrong("/instances", "instances is a list of at least one instance")
-    return instances, "/instances"
 
 
 def _strangers(instance: Any, at: str, fields: Sequence[str]) -> list[Problem]:

@@ -12,8 +12,6 @@ from service.samples.ingest.csv_header import wrong_csv
 from storage.errors import Problem
 from storage.records.models import Model
 
-ROWS_AT_ONCE = 2000
-GROUP_CHARACTERS = 8 * 2**20
 LINE_CHARACTERS, VALUE_CHARACTERS = 2**20, 32
 """Maximum size of a row: for everything but its values, and for each value."""
 csv.field_size_limit(2 * MAX_TEXT_BYTES)  # of cells; rows are bounded below
@@ -76,17 +74,3 @@ def read_lines(text: IO[str], *, most_characters: int) -> Iterator[Row]:
         raise wrong_csv(Problem(f"/{last + 1}", detail)) from error
     except csv.Error as error:
         raise wrong_csv(Problem(f"/{last + 1}", f"line {last + 1}: {error}")) from error
-
-
-def in_groups(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    """Groups of rows that are checked and staged together."""
-    group: list[Row] = []
-    characters = 0
-    for row in rows:
-        group.append(row)
-        characters += sum(map(len, row[1]))
-        if len(group) == ROWS_AT_ONCE or characters >= GROUP_CHARACTERS:
-            yield group
-            group, characters = [], 0
-    if group:
-        yield group

@@ -13,8 +13,15 @@ from msgspec.structs import replace
 from service import allocator
 from service.samples.ingest import tensors
 from service.samples.ingest.csv_header import Header, read_header, wrong_csv
-from service.samples.ingest.csv_lines import Row, in_groups, most_line_characters, read_lines
-from service.samples.ingest.intake import Faults, GoodSamples, IngestResult, Intake, UploadOptions
+from service.samples.ingest.csv_lines import Row, most_line_characters, read_lines
+from service.samples.ingest.intake import (
+    Faults,
+    GoodSamples,
+    IngestResult,
+    Intake,
+    UploadOptions,
+    in_groups,
+)
 from service.samples.ingest.labels import SHOWN_CHARACTERS, parse_columns, sent_columns
 from service.samples.ingest.texts import TextReader, reader_of
 from service.samples.ingest.windows import cutter_of, row_signature
@@ -93,7 +100,7 @@ class CsvSamples:
 
     def chunks(self, faults: Faults) -> Iterator[GoodSamples]:
         """Good samples, some at a time; the faults of others are added to `faults`."""
-        for rows in in_groups(self._lines):
+        for rows in in_groups(self._lines, lambda cells: sum(map(len, cells))):
             self.total += len(rows)
             chunk = _Chunk(self._model, self.columns, rows, self._texts)
             good, samples = chunk.check(faults)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec import Struct, field
@@ -27,6 +27,8 @@ from storage.store import Store
 
 MAX_LISTED = 1000
 """Maximum number of errors listed; of the others, only the number is given."""
+LINES_AT_ONCE, GROUP_SIZE = 2000, 8 * 2**20
+Line = TypeVar("Line")
 
 
 class UploadOptions(Struct, frozen=True):
@@ -51,6 +53,22 @@ class UploadOptions(Struct, frozen=True):
     base_set: bool = False
     masks: MaskChecks | None = None
     require_room: Callable[[], None] | None = None
+
+
+def in_groups(
+    lines: Iterable[tuple[int, Line]], size_of: Callable[[Line], int]
+) -> Iterator[list[tuple[int, Line]]]:
+    """Numbered lines, as many as are checked and staged together."""
+    group: list[tuple[int, Line]] = []
+    size = 0
+    for number, line in lines:
+        group.append((number, line))
+        size += size_of(line)
+        if len(group) == LINES_AT_ONCE or size >= GROUP_SIZE:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 class Faults:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,8 +13,14 @@ from msgspec.structs import replace
 from service import allocator
 from service.errors import InvalidInput, TooLarge
 from service.samples.ingest import tensors
-from service.samples.ingest.intake import GoodSamples, IngestResult, Intake, UploadOptions
-from service.samples.ingest.json_value import read_body, read_json
+from service.samples.ingest.intake import (
+    GoodSamples,
+    IngestResult,
+    Intake,
+    UploadOptions,
+    in_groups,
+)
+from service.samples.ingest.json_value import members_of, read_body, read_json
 from service.samples.ingest.labels import SENT, parse_columns, sent_columns
 from service.samples.ingest.spans import SPANS, SpanReader, with_label
 from service.samples.ingest.texts import TextReader, reader_of
@@ -27,10 +34,6 @@ from storage.store import Store
 RECORDING = "recording"
 """The field of a body that holds the rows of one, which are cut into windows."""
 MAX_LINES = 1_000_000
-LINES_AT_ONCE = 2000
-GROUP_BYTES = 8 * 2**20
-Line = tuple[int, bytes]
-"""Its number in the file, from 1, and its bytes."""
 ParsedSample = tuple[bytes, dict[str, Any]]
 """The record of a valid sample, and its columns."""
 
@@ -44,7 +47,9 @@ def store_json(store: Store, model: Model, body: bytes, options: UploadOptions) 
     if isinstance(content, dict) and RECORDING in content:
         return _store_recording(store, model, content, options)
     parser = SampleParser(model, reader_of(model))
-    samples, prefix = _samples(content)
+    if isinstance(content, list):
+        raise _wrong_body("", 'several samples are an object, {"samples": […]}')
+    samples, prefix = members_of(content, "samples", _wrong_body)
     with Intake(store, model, options) as intake:
         parsed = (
             parser.parse(sample, at=prefix and f"{prefix}/{position}")
@@ -68,7 +73,7 @@ def store_jsonl(
             path.open("rb") as file,
             Intake(store, model, options) as intake,
         ):
-            for group in _groups(file, max_line_bytes):
+            for group in in_groups(_lines(file, max_line_bytes), len):
                 _add(intake, (_parse_line(parser, line, number) for number, line in group))
                 total += len(group)
             if total == 0:
@@ -187,21 +192,6 @@ class SampleParser:
         return b"".join(parts)
 
 
-def _samples(parsed: Any) -> tuple[list[Any], str]:
-    """The samples, and the JSON pointer of their list (empty for a single sample)."""
-    if not isinstance(parsed, dict) or "samples" not in parsed:
-        if isinstance(parsed, list):
-            raise _wrong_body("", 'several samples are an object, {"samples": […]}')
-        return [parsed], ""
-    samples = parsed["samples"]
-    if len(parsed) > 1:
-        extra = sorted(set(parsed) - {"samples"})
-        raise _wrong_body(pointer(extra[0]), "a batch has no other field than samples")
-    if not isinstance(samples, list) or not samples:
-        raise _wrong_body("/samples", "samples is a list of at least one sample")
-    return samples, "/samples"
-
-
 def _wrong_body(place: str, detail: str) -> InvalidInput:
     return InvalidInput("the batch cannot be read", problems=[Problem(place, detail)])
 
@@ -220,20 +210,11 @@ def _parse_line(
     return parsed, [Problem(each.pointer, f"line {number}: {each.detail}") for each in problems]
 
 
-def _groups(file: IO[bytes], max_line_bytes: int) -> Iterator[list[Line]]:
-    """Lines that are not empty, some at a time. Raises TooLarge."""
-    group: list[Line] = []
-    size = number = 0
-    while line := file.readline(max_line_bytes + 1):
-        number += 1
+def _lines(file: IO[bytes], max_line_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not empty, with their numbers in the file, from 1. Raises TooLarge."""
+    for number, line in enumerate(iter(partial(file.readline, max_line_bytes + 1), b""), 1):
         if len(line) > max_line_bytes or number > MAX_LINES:
             told = f"at most {MAX_LINES} lines, each of at most {max_line_bytes} bytes"
             raise TooLarge(f"JSON Lines have {told}; line {number} is beyond that, send several")
         if line.strip():
-            group.append((number, line))
-            size += len(line)
-        if len(group) == LINES_AT_ONCE or size >= GROUP_BYTES:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
+            yield number, line

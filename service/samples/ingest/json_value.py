@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from service.errors import InvalidInput, TooLarge
 from storage.arrays import NDArray
 from storage.database.codec import dump
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 
 MAX_AXES = 32
 """Maximum number of axes; no model takes more, and numpy refuses more than 64."""
@@ -33,6 +33,22 @@ def read_body(body: bytes) -> Any:
     except ValueError as error:
         problem = Problem("", f"{error}; send UTF-8 JSON")
         raise InvalidInput("the body is not JSON", problems=[problem]) from error
+
+
+def members_of(
+    parsed: Any, name: str, wrong: Callable[[str, str], InvalidInput]
+) -> tuple[list[Any], str]:
+    """The members of a batch, `{name: [ … ]}`, and the JSON pointer of their list; or the one that
+    this is, and no pointer. wrong: makes the error.
+    """
+    if not isinstance(parsed, dict) or name not in parsed:
+        return [parsed], ""
+    members = parsed[name]
+    if extra := sorted(set(parsed) - {name}):
+        raise wrong(pointer(extra[0]), f"a batch has no other field than {name}")
+    if not isinstance(members, list) or not members:
+        raise wrong(f"/{name}", f"{name} is a list of at least one {name[:-1]}")
+    return members, f"/{name}"
 
 
 def read_json(body: bytes | str) -> Any:
