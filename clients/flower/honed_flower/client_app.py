@@ -23,13 +23,12 @@ from flwr.compat.common.recorddict_compat import fitres_to_recorddict
 from honed_client import Client
 
 from honed_flower.device import Device, NoUpdate, reason
-from honed_flower.records import pack, to_tensors
+from honed_flower.records import ARRAYS, CONFIG, EXAMPLES, METRICS, pack, to_tensors
 from honed_flower.terms import MOST_ROUNDS, TOKENIZER
 from honed_flower.updates import read_update, to_file
 
 logger = logging.getLogger("honed_flower")
 LARGEST_RUN = 2**40
-ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
 STOPPED = Event()
 """Set once the run of the present message has ended, by the thread that watches the run."""
 NOTED: list[Callable[[int | None], None]] = []
@@ -61,11 +60,11 @@ def train(message: Message, context: Context) -> Message:
     content, samples = _asked(context, lambda device: device.train(to_file(sent), spec))
     weight = min(samples, most)
     if not is_secure:
-        metrics = MetricRecord({"num-examples": weight, "bytes": len(content)})
+        metrics = MetricRecord({EXAMPLES: weight, "bytes": len(content)})
         return Message(RecordDict({ARRAYS: pack(content), METRICS: metrics}), reply_to=message)
     update = read_update(content, {name: array.shape for name, array in sent.items()})
-    whole = [sent[name] + update[name] for name in sorted(sent)]
-    answer = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(whole), weight, {})
+    numbers = ndarrays_to_parameters([*update.values()])
+    answer = FitRes(Status(Code.OK, ""), numbers, weight, {})
     return Message(fitres_to_recorddict(answer, keep_input=False), reply_to=message)
 
 
@@ -77,7 +76,7 @@ def evaluate(message: Message, context: Context) -> Message:
     metrics: dict[str, Any] = {
         name: float(figures[name]) for name in ("loss", "accuracy") if figures.get(name) is not None
     }
-    metrics["num-examples"] = int(figures["samples"])
+    metrics[EXAMPLES] = int(figures["samples"])
     return Message(RecordDict({METRICS: MetricRecord(metrics)}), reply_to=message)
 
 

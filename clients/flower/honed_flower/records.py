@@ -7,6 +7,9 @@ from flwr.app import Array, ArrayRecord
 
 from honed_flower.updates import BadUpdate, Tensors
 
+ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
+"""The records of a message."""
+EXAMPLES = "num-examples"
 UPDATE = "update"
 """The only array of a reply: the bytes of the file that the daemon made."""
 

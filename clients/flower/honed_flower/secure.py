@@ -17,14 +17,14 @@ from flwr.server.workflow import SecAggPlusWorkflow
 from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
 from flwr.serverapp import Grid
 
-from honed_flower.records import to_arrays
+from honed_flower.records import ARRAYS, CONFIG, EXAMPLES, METRICS, pack
 from honed_flower.terms import Terms
+from honed_flower.updates import write_update
 
 THRESHOLD = 0.5
 """The fraction of devices that must stay to the end; with fewer, the round fails."""
 CLIPPING_RANGE = 8.0
-"""Parameters are clipped to ± this range, and quantized to 22 bits within it."""
-ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
+"""Updates are clipped to ± this range, and quantized to 22 bits within it."""
 
 
 class SecureGrid:
@@ -90,7 +90,7 @@ class _Mean:
     """The strategy for the workflow: which nodes to send to, and what to do with the sum."""
 
     found: tuple[list[Any], int] | None = None
-    """The mean of the parameters, by name, and the number of samples that it comes from."""
+    """The mean of the updates, by name, and the number of samples that it comes from."""
 
     def __init__(self, asked: Sequence[Message], grid: Grid, run_id: int) -> None:
         self._nodes = [message.metadata.dst_node_id for message in asked]
@@ -114,6 +114,6 @@ class _Mean:
 
 def _reply(asked: Message, mean: list[Any], samples: int) -> Message:
     names = sorted(asked.content.array_records[ARRAYS])
-    arrays = to_arrays(dict(zip(names, mean, strict=True)))
-    content = RecordDict({ARRAYS: arrays, METRICS: MetricRecord({"num-examples": samples})})
+    update = pack(write_update(dict(zip(names, mean, strict=True))))
+    content = RecordDict({ARRAYS: update, METRICS: MetricRecord({EXAMPLES: samples})})
     return Message(content, reply_to=asked)

@@ -1,4 +1,4 @@
-"""Flower's strategies over updates: devices send differences, strategies take whole parameters."""
+"""Flower's strategies over updates: what they take for parameters are differences."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from logging import WARNING
 from math import isfinite
 from typing import Any
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedMedian, FedProx, Krum
+from flwr.serverapp.strategy.fedopt import FedOpt
 from flwr.supercore import log
 
-from honed_flower.records import to_arrays, to_tensors, unpack
-from honed_flower.terms import Terms
+from honed_flower.records import EXAMPLES, METRICS, to_arrays, to_tensors, unpack
+from honed_flower.terms import Terms, least_updates
 from honed_flower.updates import BadUpdate, Tensors, norm, read_update
 
 KINDS: dict[str, type[FedAvg]] = {
@@ -23,22 +25,22 @@ KINDS: dict[str, type[FedAvg]] = {
     "fedmedian": FedMedian,
     "krum": Krum,
 }
-METRICS, EXAMPLES = "metrics", "num-examples"
 FIGURES = {"loss", "accuracy"}
 SERVER_RATE = 0.01
 
 
 class OfUpdates(FedAvg):
-    """Mixed into a strategy: adds each update to the parameters that were sent.
+    """Mixed into a strategy: what it makes of updates is added to the parameters that were sent.
 
-    Replies without a valid update are left out, and of others nothing else is taken. clip_norm: the
-    maximum norm of an update, enforced whatever its device claims; None for any. max_samples: the
-    largest weight. takes_means: replies are the mean of a round by secure aggregation.
+    It does not get whole parameters, since the distances between these, by which Krum chooses, are
+    lost in float32's rounding. Replies without a valid update are left out, and of others nothing
+    else is taken. clip_norm: the maximum norm of an update, enforced whatever its device claims;
+    None for any. max_samples: the largest weight. least_updates: with fewer, a round has no result.
     """
 
     clip_norm: float | None = None
     max_samples: int = 1000
-    takes_means = False
+    least_updates = 1
     _sent: Tensors
 
     def configure_train(
@@ -46,16 +48,25 @@ class OfUpdates(FedAvg):
     ) -> Iterable[Message]:
         """As the strategy; remembers the parameters sent."""
         self._sent = to_tensors(arrays)
-        return super().configure_train(server_round, arrays, config, grid)
+        messages = super().configure_train(server_round, arrays, config, grid)
+        if isinstance(self, FedOpt):  # it would take the updates' distance from these
+            self.current_arrays = {name: np.zeros_like(each) for name, each in self._sent.items()}
+        return messages
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """As the strategy, with only the usable updates; FedAdam's result is float64."""
-        if not self.takes_means:
-            replies = [reply for reply in replies if self._is_usable(reply, self._whole)]
-        arrays, metrics = super().aggregate_train(server_round, replies)
-        return arrays and to_arrays(to_tensors(arrays)), metrics
+        """As the strategy, with only the usable updates."""
+        usable = [reply for reply in replies if self._is_usable(reply, self._update)]
+        failed = [reply for reply in usable if reply.has_error()]
+        if len(usable) - len(failed) < self.least_updates:
+            log(WARNING, "too few updates: the strategy needs %s of them", self.least_updates)
+            usable = failed
+        change, metrics = super().aggregate_train(server_round, usable)
+        if change is None:
+            return None, metrics
+        whole = {name: self._sent[name] + each for name, each in to_tensors(change).items()}
+        return to_arrays(whole), metrics
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
@@ -79,8 +90,8 @@ class OfUpdates(FedAvg):
             return False
         return True
 
-    def _whole(self, content: RecordDict) -> RecordDict:
-        """Whole parameters in place of the update."""
+    def _update(self, content: RecordDict) -> RecordDict:
+        """The update, of which a reply has the file."""
         samples = self._samples(content)
         shapes = {name: array.shape for name, array in self._sent.items()}
         file = unpack(content.array_records.get(self.arrayrecord_key, ArrayRecord()))
@@ -89,9 +100,9 @@ class OfUpdates(FedAvg):
         scale = 1.0
         if self.clip_norm is not None and length > self.clip_norm:
             scale = self.clip_norm / length
-        whole = {name: values + scale * update[name] for name, values in self._sent.items()}
+        clipped = to_arrays({name: scale * values for name, values in update.items()})
         metrics = MetricRecord({EXAMPLES: samples, "bytes": len(file)})
-        return RecordDict({self.arrayrecord_key: to_arrays(whole), METRICS: metrics})
+        return RecordDict({self.arrayrecord_key: clipped, METRICS: metrics})
 
     def _measured(self, content: RecordDict) -> RecordDict:
         metrics = content.metric_records.get(METRICS, {})
@@ -129,5 +140,5 @@ def make_strategy(terms: Terms) -> FedAvg:
     assert isinstance(strategy, OfUpdates)
     strategy.clip_norm = terms.server_clip_norm or None
     strategy.max_samples = terms.max_samples
-    strategy.takes_means = terms.secure_aggregation
+    strategy.least_updates = least_updates(terms.strategy, terms.malicious_nodes)
     return strategy

@@ -17,7 +17,6 @@ CHOICES = {
 }
 POSITIVE = ("rounds", "nodes", "fraction", "round-timeout", "max-samples")
 OF_STRATEGY = {"server-learning-rate": "fedadam", "malicious-nodes": "krum"}
-LEAST_NODES = {"krum": 3}
 TOKENIZER = "tokenizer-sha256"
 SENT = (
     *("epochs", "max-steps", "learning-rate", "batch-size", "proximal-mu", "deadline-seconds"),
@@ -88,6 +87,13 @@ def read_terms(config: Mapping[str, Any]) -> Terms:
     return Terms(**{name.replace("-", "_"): config[name] for name in TYPES})
 
 
+def least_updates(strategy: str, malicious: int) -> int:
+    """The number of updates that a round needs: Krum's guarantee is of 2f + 3 with f malicious
+    ones. Source: Blanchard et al. (2017), proposition 1.
+    """
+    return 2 * malicious + 3 if strategy == "krum" else 1
+
+
 def _number(name: str, value: Any) -> Any:
     """Convert a number: `clip-norm=1` is a float although it is written without a point."""
     return float(value) if TYPES.get(name) == "float" and type(value) is int else value
@@ -118,9 +124,12 @@ def _wrong(config: Mapping[str, Any]) -> list[str]:
     problems += [f"{name} is missing" for name in ("model", "output") if not config[name]]
     if config["rounds"] >= MOST_ROUNDS:
         problems.append(f"rounds is {config['rounds']}, the most is {MOST_ROUNDS - 1}")
-    least = LEAST_NODES.get(config["strategy"], 1)
-    if config["nodes"] < least:
-        problems.append(f"{config['strategy']} needs at least {least} nodes")
+    strategy, malicious = config["strategy"], config["malicious-nodes"]
+    if config["nodes"] < (least := least_updates(strategy, malicious)):
+        among = f", of which {malicious} may be malicious" if malicious else ""
+        problems.append(
+            f"{strategy} needs at least {least} nodes{among}; nodes is {config['nodes']}"
+        )
     problems += [
         f"only {strategy} takes {name}"
         for name, strategy in OF_STRATEGY.items()

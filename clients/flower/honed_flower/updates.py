@@ -30,6 +30,11 @@ def to_file(tensors: Tensors) -> bytes:
     return save({name: np.ascontiguousarray(array) for name, array in sorted(tensors.items())})
 
 
+def write_update(update: Tensors) -> bytes:
+    """The file of an uncompressed update, as `read_update` takes it."""
+    return save(update, {METADATA: '{"compression": "none"}'})
+
+
 def read_update(content: bytes, shapes: Shapes) -> Tensors:
     """The differences in an update, float32, by name.
 

@@ -51,7 +51,11 @@ def test_a_whole_number_stands_for_a_decimal_one() -> None:
         ({"malicious_nodes": 1}, "only krum takes malicious-nodes"),
         ({"server_learning_rate": 0.1}, "only fedadam takes server-learning-rate"),
         ({"trainable": "head.*", "parameters": "p"}, "trainable and parameters both say"),
-        ({"strategy": "krum"}, "krum needs at least 3 nodes"),
+        ({"strategy": "krum"}, "krum needs at least 3 nodes; nodes is 2"),
+        (
+            {"strategy": "krum", "malicious_nodes": 2, "nodes": 6},
+            "krum needs at least 7 nodes, of which 2 may be malicious; nodes is 6",
+        ),
         ({"fraction": 10.0}, "fraction must not be above 1"),
         ({"round_timeout": 60.0}, "deadline-seconds must not be above round-timeout"),
         ({"learning_rate": -1.0, "share": -1.0}, "learning-rate must not be below 0; share"),
