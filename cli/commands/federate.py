@@ -165,6 +165,8 @@ def _now(state: dict[str, Any]) -> str:
 
     if "pid" not in state or not psutil.pid_exists(state["pid"]):
         return "not running"
+    if "away" in state:
+        return str(state["away"])
     if not state.get("connected"):
         return "no message yet"
     return str(state.get("doing") or f"waiting since {_ago(state.get('last_at'))}")

@@ -21,6 +21,8 @@ from storage.database.codec import dump
 from storage.errors import Problem, pointer
 
 FLOAT32 = "F32"
+ADAPTER = ".lora_"
+"""In the name of a parameter that is one."""
 OWN = "hone"
 """Metadata key of our checkpoints, see service/training/engines/checkpoint.py."""
 MAX_HEADER_BYTES = 2**24
@@ -53,7 +55,7 @@ def require_parameters(path: Path, expected: Shapes) -> None:
     """
     entries = read_entries(path, expected)
     problems = _problems(
-        (name, _misfit(entries.get(name), expected.get(name)))
+        (name, _misfit(name, entries.get(name), expected.get(name)))
         for name in dict.fromkeys((*expected, *entries))
     ) or _problems((name, _not_finite(path, entry)) for name, entry in entries.items())
     if problems:
@@ -150,11 +152,12 @@ def _problems(details: Iterable[tuple[str, str | None]]) -> list[Problem]:
     ]
 
 
-def _misfit(entry: Entry | None, shape: tuple[int, ...] | None) -> str | None:
+def _misfit(name: str, entry: Entry | None, shape: tuple[int, ...] | None) -> str | None:
     if shape is None:
         return "the model trains no parameter of this name"
     if entry is None:
-        return f"it is missing; the model has it as {FLOAT32} {list(shape)}"
+        kind = ", an adapter, which no ONNX file has" if ADAPTER in name else ""
+        return f"it is missing; the model has it as {FLOAT32} {list(shape)}{kind}"
     if (entry.dtype, entry.shape) != (FLOAT32, shape):
         tensor = f"{entry.dtype} {list(entry.shape)}"[:MOST_CHARACTERS]
         return f"it is {tensor}, the model has {FLOAT32} {list(shape)}"

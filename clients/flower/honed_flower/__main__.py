@@ -110,7 +110,7 @@ def _take_part(member: Membership, state: State) -> int:
     until = time.monotonic() + (AGAIN_S if state.was_killed else 0)
     while True:
         node = SuperNode(member)
-        state.update(connected=None, doing=None)
+        state.update(connected=None, away=None, doing=None)
         try:
             code = Executor(member, node, state, stop).run()
         finally:
@@ -119,7 +119,7 @@ def _take_part(member: Membership, state: State) -> int:
         if not code or reason or time.monotonic() > until or stop.wait(PAUSE_S):
             break
         logging.warning("trying again: the SuperLink may not know yet that this node was killed")
-    state.update(connected=None, pid=None, doing=None)
+    state.update(connected=None, away=None, pid=None, doing=None)
     reason = reason or (wrong_key(member) if code == 1 else None)
     if reason:
         logging.error(reason)

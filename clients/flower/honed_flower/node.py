@@ -37,11 +37,12 @@ from honed_client import Client, HonedError, Unreachable
 from honed_flower import client_app
 from honed_flower.device import Device
 from honed_flower.state import State
-from honed_flower.supernode import Membership, SuperNode, read_key, wrong_clock
+from honed_flower.supernode import Membership, SuperNode, read_key, unreachable, wrong_clock
 
 logger = logging.getLogger("honed_flower")
 POLL_S = 0.5
 WATCH_S = 3.0
+LOOK_S = 30.0
 REFUSALS = ("unauthorized", "insufficient_scope", "not_found")
 """Errors of the daemon that end a node: of its token, and of a model that is gone."""
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
@@ -57,6 +58,7 @@ class Executor:
         self._node = node
         self._state = state
         self._stop = stop
+        self._look_at = time.monotonic()
 
     def run(self) -> int:
         """Run to the end; returns 0 if `stop` was set, else the SuperNode's exit code or 1, as once
@@ -80,8 +82,19 @@ class Executor:
                     if self._carry_out(token) and refusal(self._member):
                         return 1
                 else:
+                    self._look_for_superlink()
                     self._stop.wait(POLL_S)
         return 0
+
+    def _look_for_superlink(self) -> None:
+        """Twice a minute: tell log and state if it does not answer, and once it does again."""
+        if time.monotonic() < self._look_at:
+            return
+        why = unreachable(self._member)
+        self._look_at = time.monotonic() + LOOK_S
+        if why != self._state.facts.get("away"):
+            logger.warning("%s", why or f"the SuperLink {self._member.superlink} answers again")
+            self._state.update(away=why)
 
     def _carry_out(self, token: str) -> str:
         """Handle a message; returns why it failed, empty if it did not."""
@@ -95,7 +108,10 @@ class Executor:
                     "superlink": self._member.superlink,
                 }
                 self._state.update(
-                    connected=True, run=str(run.run_id), doing=message.metadata.message_type
+                    connected=True,
+                    away=None,
+                    run=str(run.run_id),
+                    doing=message.metadata.message_type,
                 )
                 reply, why = self._answer(message, context)
                 push_message(client, reply, context)

@@ -89,7 +89,8 @@ class Model:
             raise ValueError(f"cannot read the parameters {path}: {error}") from error
         for name, values in parameters.items():
             if name not in self._initializers:
-                raise ValueError(f"{path} has {name!r}, which {self._path} has not")
+                kind = ", an adapter: Flower takes models without" if ".lora_" in name else ""
+                raise ValueError(f"{path} has {name!r}, which {self._path} has not{kind}")
             if values.shape != tuple(self._initializers[name].dims) or values.dtype != np.float32:
                 raise ValueError(
                     f"{path} has {name!r} as {values.dtype} {list(values.shape)}, {self._path} as "

@@ -86,16 +86,34 @@ def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     return key
 
 
+def _ask(member: Membership) -> httpx.Response:
+    """Anything of the SuperLink. Raises httpx.HTTPError, httpx.InvalidURL."""
+    context = ssl.create_default_context(cafile=member.root_certificates)
+    return httpx.head(f"https://{member.superlink}/", verify=context, timeout=ANSWER_S)
+
+
+def unreachable(member: Membership) -> str | None:
+    """Why the SuperLink, which Flower's program asks again and again, does not answer; None if it
+    does.
+    """
+    try:
+        answer = _ask(member)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        why = str(error) or type(error).__name__
+    else:
+        if not answer.is_server_error:
+            return None
+        why = f"{answer.status_code} {answer.reason_phrase}"
+    return f"the SuperLink {member.superlink} does not answer: {why}"
+
+
 def clock_ahead_s(member: Membership) -> float | None:
     """By how many seconds this device's clock is ahead of the SuperLink's, by its HTTP Date.
 
     None if it does not answer.
     """
-    trusted = member.root_certificates
-    context = ssl.create_default_context(cafile=trusted)
     try:
-        answer = httpx.head(f"https://{member.superlink}/", verify=context, timeout=ANSWER_S)
-        theirs = parsedate_to_datetime(answer.headers["date"])
+        theirs = parsedate_to_datetime(_ask(member).headers["date"])
     except (httpx.HTTPError, httpx.InvalidURL, KeyError, ValueError):
         return None
     return time.time() - theirs.timestamp()

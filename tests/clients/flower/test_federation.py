@@ -103,6 +103,11 @@ def weights(file: Path) -> dict[str, np.ndarray]:
     return {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
 
 
+def state(device: Device) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads((device.folder / "node" / "state.json").read_text())
+    return read
+
+
 def stopped(device: Device) -> bool:
     return device.left_over() == 0 and device.jobs(model=MODEL)[0]["state"] == "cancelled"
 
@@ -179,11 +184,15 @@ def test_a_superlink_that_vanishes_ends_the_training(
     for device in devices:
         wait_until(lambda d=device: stopped(d), "the round to be stopped", deadline_s=90)
         assert f"the SuperLink {superlink.address} is away" in device.node.said()
+        wait_until(lambda d=device: "does not answer" in state(d).get("away", ""), "it to say so")
     assert [device.rounds_sent() for device in devices] == before
     superlink.start()
     wait_until(lambda: superlink.status(run), "the SuperLink to know its runs")
     superlink.end(run)
     assert superlink.finish(begin(superlink, "again")) == "finished:completed"
+    for device in devices:
+        assert f"the SuperLink {superlink.address} does not answer: " in device.node.said()
+        wait_until(lambda d=device: "away" not in state(d), "it to have heard of the SuperLink")
 
 
 def test_a_server_with_another_certificate_is_refused(
@@ -254,8 +263,7 @@ def test_a_node_that_was_killed_stops_what_it_had_begun(
     device.node.process.kill()  # not the SuperNode, its child
     device.node.process.wait()
     assert device.left_over() == 1
-    state = json.loads((device.folder / "node" / "state.json").read_text())
-    assert state["round_id"] == device.jobs(model=MODEL)[0]["id"]
+    assert state(device)["round_id"] == device.jobs(model=MODEL)[0]["id"]
     device.join(superlink, patience=5)
     wait_until(lambda: stopped(device), "the round to be stopped", deadline_s=60)
     superlink.end(run)

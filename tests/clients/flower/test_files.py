@@ -118,6 +118,9 @@ def test_parameters_of_another_model_are_named(tmp_path: Path) -> None:
     save_file({"head": np.zeros(3, np.float32)}, given)
     with pytest.raises(ValueError, match=r"'head', which .* has not"):
         Model(path, trainable=[], parameters=given)
+    save_file({"layer1.weight.lora_A": np.zeros((5, 2), np.float32)}, given)
+    with pytest.raises(ValueError, match="has not, an adapter: Flower takes models without"):
+        Model(path, trainable=[], parameters=given)
     save_file({"layer1.bias": np.zeros(4, np.float32)}, given)
     with pytest.raises(ValueError, match=r"float32 \[4\], .* as float32 \[3\]"):
         Model(path, trainable=[], parameters=given)

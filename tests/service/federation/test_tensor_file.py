@@ -63,6 +63,12 @@ def test_all_that_is_wrong_is_named_at_once(tmp_path):
     }
 
 
+def test_an_adapter_is_told_as_such(tmp_path):
+    told = refused(tmp_path, save(good()), {**EXPECTED, "b.lora_A": (4, 2)})
+    adapter = "it is missing; the model has it as F32 [4, 2], an adapter, which no ONNX file has"
+    assert told == {"/b.lora_A": adapter}
+
+
 def header(**tensors):
     text = json.dumps(tensors).encode()
     return len(text).to_bytes(8, "little") + text

@@ -55,6 +55,9 @@ def test_status_tells_what_takes_part(honed: Callable[..., Any], states: Path) -
     file.write_text(json.dumps({**state, "pid": os.getpid(), "doing": "train", "last": "sent"}))
     row = honed("federate", "status").stdout.splitlines()[1].split()
     assert row == ["digits", "fl.example:9092", "train", "3", "1234", "sent"]
+    why = "the SuperLink fl.example:9092 does not answer: timed out"
+    file.write_text(json.dumps({**state, "pid": os.getpid(), "away": why}))
+    assert why in honed("federate", "status").stdout
     file.write_text(json.dumps({**state, "connected": None}))
     assert "not running" in honed("federate", "status").stdout
     shown = json.loads(honed("federate", "status", "--json").stdout)
