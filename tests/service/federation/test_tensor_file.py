@@ -101,7 +101,7 @@ def test_what_is_no_safetensors_is_refused(tmp_path, content):
 
 def test_a_shape_that_lies_about_its_bytes_is_refused(tmp_path):
     content = header(b={"dtype": "F32", "shape": [4], "data_offsets": [0, 12]}) + bytes(12)
-    assert "its shape needs 16" in refused(tmp_path, content, {"b": (4,)})["/b"]
+    assert "invalid shape, data type, or offset" in refused(tmp_path, content, {"b": (4,)})[""]
 
 
 def test_a_header_longer_than_the_models_could_be_is_not_read(tmp_path):
