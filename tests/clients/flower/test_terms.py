@@ -40,14 +40,14 @@ def test_a_whole_number_stands_for_a_decimal_one() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"rounds": 0}, "rounds must be above 0"),
-        ({"rounds": "ten"}, "rounds is 'ten', it takes int"),
-        ({"strategy": "fedsgd"}, "it takes one of fedavg, fedprox, fedadam, fedmedian, krum"),
+        ({"rounds": 0}, "rounds is 0: Input should be greater than or equal to 1"),
+        ({"rounds": "ten"}, "rounds is 'ten': Input should be a valid integer"),
+        ({"strategy": "fedsgd"}, "should be 'fedavg', 'fedprox', 'fedadam', 'fedmedian' or 'krum'"),
         ({"model": ""}, "model is missing"),
         ({"noise_multiplier": 1.0}, "give it too"),
         ({"deadline_seconds": 0.0, "on_deadline": "none"}, "on-deadline is about deadline-seconds"),
         ({"compression": "int8", "share": 0.5}, "only top_k keeps a share"),
-        ({"speed": 3}, "speed is no setting"),
+        ({"speed": 3}, "speed is 3: Extra inputs are not permitted"),
         ({"malicious_nodes": 1}, "only krum takes malicious-nodes"),
         ({"server_learning_rate": 0.1}, "only fedadam takes server-learning-rate"),
         ({"trainable": "head.*", "parameters": "p"}, "trainable and parameters both say"),
@@ -56,9 +56,12 @@ def test_a_whole_number_stands_for_a_decimal_one() -> None:
             {"strategy": "krum", "malicious_nodes": 2, "nodes": 6},
             "krum needs at least 7 nodes, of which 2 may be malicious; nodes is 6",
         ),
-        ({"fraction": 10.0}, "fraction must not be above 1"),
+        ({"fraction": 10.0}, "fraction is 10.0: Input should be less than or equal to 1"),
         ({"round_timeout": 60.0}, "deadline-seconds must not be above round-timeout"),
-        ({"learning_rate": -1.0, "share": -1.0}, "learning-rate must not be below 0; share"),
+        (
+            {"learning_rate": -1.0, "share": -1.0},
+            "learning-rate is -1.0: .* than or equal to 0; share",
+        ),
     ],
 )
 def test_a_wrong_setting_is_named(changes: dict[str, Any], told: str) -> None:
