@@ -14,6 +14,7 @@ import platformdirs
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from service.access.principal import Scope, host_name, page_origin
+from service.device.memory import default_threads
 from service.errors import BadSetting
 from service.training.engines.provider_setting import Provider, read_providers
 
@@ -44,11 +45,6 @@ def socket_path(settings: Settings) -> Path:
         return settings.socket
     runtime = os.environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
     return Path(runtime or settings.data_dir) / "api.sock"
-
-
-def default_threads() -> int:
-    """Half of the processors; the other half is left to other programs."""
-    return max(1, (os.cpu_count() or 1) // 2)
 
 
 def _of_variable(value: Any) -> Any:

@@ -61,7 +61,7 @@ def run() -> list[Row]:
 
 def bare_session(model: bytes) -> onnxruntime.InferenceSession:
     """The same without a daemon, with as many threads as the predictor uses by default."""
-    from service.settings import default_threads
+    from service.device.memory import default_threads
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = default_threads()

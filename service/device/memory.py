@@ -1,12 +1,14 @@
-"""Memory: the limit for this process and its children, and how much is free now."""
+"""Memory and processors: the limits for this process and its children, and what is free now."""
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from service.device.linux.files import read_attribute, read_bytes, read_int, reason
+from service.device.linux.cgroups import groups, memory_limits, processor_quota
+from service.device.linux.files import read_bytes, read_int, reason
 from service.device.reading import Moment, Reading
 
 NAME = "available_memory_bytes"
@@ -21,56 +23,67 @@ def usable_memory_bytes(*, procfs: Path = Path("/proc"), sysfs: Path = Path("/sy
         import psutil
 
         return int(psutil.virtual_memory().total)
-    sizes: list[int | None] = [*_cgroup_limits(procfs, sysfs)]
+    around = groups("memory", procfs=procfs, sysfs=sysfs)
+    sizes = [limit for group in around for limit in memory_limits(group)]
     with suppress(OSError, ValueError):
-        sizes.append(meminfo_bytes(procfs / "meminfo", b"MemTotal"))
-    return min((size for size in sizes if size is not None), default=None)
+        sizes.extend(filter(None, [_figure(procfs / "meminfo", b"MemTotal")]))
+    return min(sizes, default=None)
 
 
-def _cgroup_limits(procfs: Path, sysfs: Path) -> list[int]:
-    """The limits of the process's own group and all its parents; `max` means no limit.
+def usable_processors(*, procfs: Path = Path("/proc"), sysfs: Path = Path("/sys")) -> int:
+    """Those that this process may run on, or that a cgroup around it may fill, if fewer."""
+    if sys.platform != "linux":
+        return os.cpu_count() or 1
+    quotas = filter(None, map(processor_quota, groups("cpu", procfs=procfs, sysfs=sysfs)))
+    return min([len(os.sched_getaffinity(0)), *quotas])
 
-    A container may show the path of the host here and mount its own group at the root.
-    Source: cgroups(7), "/proc/pid/cgroup"; the kernel's cgroup-v2.rst, "memory.max".
+
+def default_threads() -> int:
+    """Half of the processors; the other half is left to other programs."""
+    return max(1, usable_processors() // 2)
+
+
+def _figure(path: Path, wanted: bytes) -> int | None:
+    """Bytes of a line such as `MemTotal: 8388608 kB` or `inactive_file 4096`, None without one.
+
+    Raises OSError, ValueError.
     """
-    limits: list[int] = []
-    for line in (read_attribute(str(procfs / "self" / "cgroup")) or "").splitlines():
-        _, controllers, path = (*line.split(":", 2), "", "")[:3]
-        if controllers == "":
-            root, name = sysfs / "fs" / "cgroup", "memory.max"
-        elif "memory" in controllers.split(","):
-            root, name = sysfs / "fs" / "cgroup" / "memory", "memory.limit_in_bytes"
-        else:
-            continue
-        group = PurePosixPath(path.lstrip("/"))
-        for around in (group, *group.parents):
-            limit = read_int(str(root / around / name))
-            if limit is not None:
-                limits.append(limit)
-    return limits
-
-
-def meminfo_bytes(path: Path, wanted: bytes) -> int | None:
-    """A figure of /proc/meminfo, None if it has no such line. Raises OSError, ValueError."""
     for line in read_bytes(str(path)).splitlines():
-        name, _, value = line.partition(b":")
-        if name == wanted:
-            return int(value.removesuffix(b"kB")) * 1024
+        name, value, *unit = line.split()
+        if name.rstrip(b":") == wanted:
+            return int(value) * (1024 if unit else 1)
     return None
 
 
 class LinuxMemory:
-    """/proc/meminfo."""
+    """/proc/meminfo, or what a cgroup around this process has left if that is less."""
 
-    def __init__(self, procfs: Path) -> None:
+    def __init__(self, procfs: Path, sysfs: Path) -> None:
         self._path = procfs / "meminfo"
+        self._groups = groups("memory", procfs=procfs, sysfs=sysfs)
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
         """available_memory_bytes."""
-        available, detail = None, "the kernel tells no MemAvailable"
+        available, source, detail = None, self._path, "the kernel tells no MemAvailable"
         try:
-            available = meminfo_bytes(self._path, b"MemAvailable")
+            available = _figure(self._path, b"MemAvailable")
         except (OSError, ValueError) as error:
             detail = reason(error, str(self._path))
+        for group in self._groups:
+            left = _left_in(group)
+            if left is not None and (available is None or left < available):
+                available, source = left, group
         known = available is not None
-        return (Reading(NAME, available, "B", str(self._path), now, "" if known else detail),)
+        return (Reading(NAME, available, "B", str(source), now, "" if known else detail),)
+
+
+def _left_in(group: Path) -> int | None:
+    """Bytes that a group may still take; its files in memory count as free, as in MemAvailable."""
+    limits = memory_limits(group)
+    used = read_int(f"{group}/memory.current") or read_int(f"{group}/memory.usage_in_bytes")
+    if not limits or used is None:
+        return None
+    with suppress(OSError, ValueError):
+        for kind in (b"inactive_file", b"active_file"):
+            used -= _figure(group / "memory.stat", kind) or 0
+    return max(0, min(limits) - used)

@@ -105,7 +105,7 @@ class Device:
             CachedSensor(LinuxPower(sysfs, UPower(self._buses[0])), EVERY_TIME),
             CachedSensor(LinuxForeignCpu(procfs, now), OFTEN_S),
             CachedSensor(pressure.LinuxPressure(procfs), EVERY_TIME),
-            CachedSensor(LinuxMemory(procfs), EVERY_TIME),
+            CachedSensor(LinuxMemory(procfs, sysfs), EVERY_TIME),
             CachedSensor(temperature.LinuxTemperature(sysfs), OFTEN_S),
         )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from service.device.memory import default_threads
 from service.models.prepared import NO_ARTIFACTS, tokenizer_of
 from service.models.promotion.policy import gate_policy, judges_by_base_set, measured_by
-from service.settings import Settings, default_threads
+from service.settings import Settings
 from service.training.protocol.messages.comparison import (
     Drift,
     Evaluate,

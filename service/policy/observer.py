@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from service.device.memory import usable_memory_bytes
+from service.device.memory import usable_memory_bytes, usable_processors
 from service.device.reading import Moment, Sensor, Signals
 from service.device.sensors import Device
 from service.logs import event
@@ -129,9 +129,9 @@ class Observer:
             sysfs=settings.sysfs_root,
             procfs=settings.procfs_root,
         )
-        self._usable_memory_bytes = usable_memory_bytes(
-            procfs=settings.procfs_root, sysfs=settings.sysfs_root
-        )
+        roots = {"procfs": settings.procfs_root, "sysfs": settings.sysfs_root}
+        self._processors = usable_processors(**roots)
+        self._usable_memory_bytes = usable_memory_bytes(**roots)
         self._policy_source: tuple[dict[str, Any] | None, bool] = None, False
         self._parsed = self._default_policy(has_battery=False)
         self._judge = Judge()
@@ -194,6 +194,7 @@ class Observer:
     def _default_policy(self, *, has_battery: bool) -> Policy:
         return default_policy(
             has_battery,
+            processors=self._processors,
             usable_memory_bytes=self._usable_memory_bytes,
             threads=self._settings.training_threads,
             nice=self._settings.training_nice,

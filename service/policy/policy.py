@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -177,7 +176,7 @@ LEVELS = (
 def default_policy(
     has_battery: bool,
     *,
-    processors: int | None = None,
+    processors: int,
     usable_memory_bytes: int | None = None,
     threads: int | None = None,
     nice: int | None = None,
@@ -185,13 +184,12 @@ def default_policy(
 ) -> Policy:
     """The defaults for the device, until its owner changes them.
 
-    processors: None to count them. usable_memory_bytes: of the machine or its cgroup, half of which
-    is for all child processes together; None if unknown. threads, nice, memory_bytes: as the
+    processors: of the machine or its cgroup. usable_memory_bytes: likewise, half of which is for
+    all child processes together; None if unknown. threads, nice, memory_bytes: as the
     operator has set them, None leaves the choice to the device. Niceness 10 is a tenth of a
     processor if every processor has other work, so that with two or more no other program loses
     5 %, whatever the threads; a device with only one needs 19.
     """
-    processors = processors or os.cpu_count() or 1
     if memory_bytes is None and usable_memory_bytes is not None:
         memory_bytes = max(MIN_MEMORY_LIMIT_BYTES, usable_memory_bytes // 2)
     policy = Policy(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from service.device.memory import usable_memory_bytes
+from service.device.memory import LinuxMemory, usable_memory_bytes, usable_processors
+from service.device.reading import Moment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc and /sys")
 GIB = 2**30
@@ -74,3 +76,55 @@ def test_this_machine_tells_its_size() -> None:
     size = usable_memory_bytes()
     assert size is not None
     assert size > 2**27
+
+
+def available(machine: Path) -> object:
+    (reading,) = LinuxMemory(machine / "proc", machine / "sys").read(Moment.now())
+    return reading.value, Path(reading.source).name
+
+
+@pytest.mark.parametrize(
+    ("folder", "limit", "used"),
+    [
+        ("app.slice", "memory.max", "memory.current"),
+        ("app.slice/honed", "memory.high", "memory.current"),
+        ("memory/app.slice", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ],
+)
+def test_no_more_is_available_than_a_group_has_left(
+    machine: Path, folder: str, limit: str, used: str
+) -> None:
+    write(machine / "proc/meminfo", f"MemAvailable: {4 * 2**20} kB\n")
+    assert available(machine) == (4 * GIB, "meminfo")
+    group = machine / "sys/fs/cgroup" / folder
+    write(group / limit, f"{2 * GIB}\n")
+    write(group / used, f"{GIB}\n")
+    assert available(machine) == (GIB, group.name)
+    # Files that the group has read can be dropped.
+    write(group / "memory.stat", f"anon 5\ninactive_file {GIB // 4}\nactive_file {GIB // 4}\n")
+    assert available(machine) == (GIB * 3 // 2, group.name)
+    write(group / used, f"{3 * GIB}\n")
+    assert available(machine) == (0, group.name)
+
+
+def processors(machine: Path) -> int:
+    return usable_processors(procfs=machine / "proc", sysfs=machine / "sys")
+
+
+@pytest.mark.parametrize(("quota", "count"), [("max", 8), (50_000, 1), (150_000, 2), (900_000, 8)])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_quota_of_a_group_counts_as_so_many_processors(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, quota: object, count: int, is_first: bool
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    if is_first:
+        group = machine / "sys/fs/cgroup/cpu"
+        write(group / "cpu.cfs_quota_us", f"{-1 if quota == 'max' else quota}\n")
+        write(group / "cpu.cfs_period_us", "100000\n")
+    else:
+        write(machine / "sys/fs/cgroup/app.slice/honed/cpu.max", f"{quota} 100000\n")
+    assert processors(machine) == count
+
+
+def test_a_processor_that_the_process_may_not_run_on_does_not_count(tmp_path: Path) -> None:
+    assert processors(tmp_path) == len(os.sched_getaffinity(0))

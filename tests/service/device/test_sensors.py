@@ -55,7 +55,7 @@ def test_what_the_kernel_would_not_write_is_unknown_and_says_so(tree, clock, con
     root = tree(files, root="proc")
     pressure, *_ = LinuxPressure(root).read(clock.now())
     sensor = LinuxForeignCpu(root, clock.now())
-    found = (pressure, *LinuxMemory(root).read(clock.now()), *sensor.read(clock.now()))
+    found = (pressure, *LinuxMemory(root, root).read(clock.now()), *sensor.read(clock.now()))
     assert [reading.value for reading in found] == [None, None, None]
     assert all(reading.detail for reading in found)
 
@@ -68,12 +68,13 @@ def test_a_kernel_without_pressure_is_unknown_with_a_remedy(tmp_path, clock):
 
 def test_memory_is_mem_available_in_bytes(tree, clock):
     root = tree({"meminfo": "MemTotal: 999 kB\nMemFree: 1 kB\nMemAvailable: 2048 kB"}, root="proc")
-    (reading,) = LinuxMemory(root).read(clock.now())
+    (reading,) = LinuxMemory(root, root).read(clock.now())
     assert (reading.value, reading.unit) == (2 * 2**20, "B")
 
 
 def test_memory_without_mem_available_is_unknown(tree, clock):
-    (reading,) = LinuxMemory(tree({"meminfo": "MemFree: 1 kB"}, root="proc")).read(clock.now())
+    root = tree({"meminfo": "MemFree: 1 kB"}, root="proc")
+    (reading,) = LinuxMemory(root, root).read(clock.now())
     assert reading.value is None
     assert reading.detail == "the kernel tells no MemAvailable"
 

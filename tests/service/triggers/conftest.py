@@ -27,7 +27,7 @@ def look(clock):
         return Observation(
             at=clock.now(),
             snapshot=Signals({}),
-            policy=default_policy(False),
+            policy=default_policy(False, processors=2),
             verdict=verdict,
             in_spite=verdict,
             trained_today_s=0.0,
