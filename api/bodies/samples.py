@@ -46,8 +46,8 @@ JSON_TOO_LARGE = (
 
 
 def files_of(model: Model) -> tuple[str, ...]:
-    """Media types of files that are a body; text only for a model of texts."""
-    return FILES if texts_of(model) is None else (*FILES, TEXT)
+    """Media types of files that are a body: for a model of texts, text alone."""
+    return FILES if texts_of(model) is None else (TEXT,)
 
 
 async def model_with_room(request: Request, model: KnownModel, daemon: TheDaemon) -> Model:

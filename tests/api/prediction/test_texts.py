@@ -92,6 +92,17 @@ def test_a_text_may_be_the_body_and_is_checked_like_a_sample(served: Served, moo
     assert "byte 2 is not UTF-8" in broken.json()["errors"][0]["detail"]
 
 
+@pytest.mark.parametrize("media_type", ["image/png", "audio/wav"])
+def test_a_file_of_another_kind_is_no_text(served: Served, moods: str, media_type: str) -> None:
+    for route in ("predict", "samples"):
+        answer = served.http.post(
+            f"/v1/models/{moods}/{route}", content=b"\x89PNG", headers={"Content-Type": media_type}
+        )
+        assert answer.status_code == 415, answer.text
+        assert media_type not in answer.json()["detail"].partition("set Content-Type to")[2]
+    assert ask(served, moods, {"text": TEXTS[0]}).status_code == 200
+
+
 def test_a_pair_is_two_texts(served: Served) -> None:
     register(served, "pairs", PAIRS, OF_PAIRS, pairs=True)
     body = {"text": TEXTS[0], "text_pair": TEXTS[1]}
