@@ -111,7 +111,7 @@ def _label_scale(path: Path) -> list[Any]:
     from service.training.loss import LABEL_MEAN, LABEL_SCALE
 
     names = [name for name in (LABEL_SCALE, LABEL_MEAN) if name in read_entries(path)]
-    return [array.tolist() for array in checkpoint.read(path, names)]
+    return [array.tolist() for array in checkpoint.read(path, names).values()]
 
 
 def _checkpoint(model: Model, version: Version, store: Store) -> FileRecord:

@@ -60,8 +60,7 @@ def start_with_label_scale(
     engine = open_engine(task)
     before, path = (Path(task.work_dir) / f"{name}.checkpoint" for name in ("unscaled", "scaled"))
     engine.save(before)
-    names = [tensor.name for tensor in (*manifest.parameters, *manifest.statistics)]
-    tensors = dict(zip(names, checkpoint.read(before, names), strict=True))
+    tensors = checkpoint.read(before, manifest.tensor_names)
     known = LabelScale(tensors[LABEL_SCALE].astype(float), tensors[LABEL_MEAN].astype(float))
     scale = fitted(known, engine, samples, tick=tick)
     tensors[LABEL_SCALE], tensors[LABEL_MEAN] = (

@@ -10,6 +10,8 @@ from storage.arrays import NDArray
 LABEL_SCALE, LABEL_MEAN = "hone.label_scale", "hone.label_mean"
 """Tensors of a model of numbers: its output is what its last layer gives, times the scale, plus the
 mean."""
+LOSS, LOSS_SCALE = "hone.loss", "hone.loss_scale"
+"""The output of a step that is its loss, and the input that scales it."""
 CLASS_VECTORS = ("hone.class_on", "hone.class_off")
 TEACHER = "hone.teacher"
 SUM = "hone.sum."

@@ -43,8 +43,7 @@ def worthwhile_threads(manifest: Manifest, *, rows: int, most: int) -> int:
     """How many of `most` threads shorten a step of the session engine on this many rows."""
     work = manifest.work
     of_row = work.multiplications / MULTIPLICATIONS_PER_NS + work.elements / ELEMENTS_PER_NS
-    parameters = sum(parameter.size for parameter in manifest.parameters)
-    shared_ns = rows * of_row + parameters * OPTIMIZER_NS
+    shared_ns = rows * of_row + manifest.parameter_count * OPTIMIZER_NS
     return _best(shared_ns, waking_ns=WAKING_NS, most=most)
 
 

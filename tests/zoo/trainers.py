@@ -79,8 +79,8 @@ class Gradients:
         self, path: Path, *, loss: str, output: str | None, trainable: Sequence[str] | None
     ) -> None:
         from service.training.graph.passes.prepare import prepare
-        from service.training.graph.step import LOSS_SCALE, build_step
-        from service.training.loss import Loss
+        from service.training.graph.step import build_step
+        from service.training.loss import LOSS_SCALE, Loss
 
         graph = normalize(load(path), [])
         names = choice.select(graph, trainable)

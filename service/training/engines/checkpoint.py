@@ -99,16 +99,10 @@ def load(path: Path, tensors: Tensors, *, with_more: bool = False) -> None:
             array[...] = file.get_tensor(name)
 
 
-def read(path: Path, names: Iterable[str]) -> list[NDArray[np.float32]]:
-    """The tensors with these names. Raises CheckpointUnreadable."""
+def read(path: Path, names: Iterable[str] | None = None) -> dict[str, NDArray[np.float32]]:
+    """The tensors with these names, by default all. Raises CheckpointUnreadable."""
     with _opened(path) as file:
-        return [file.get_tensor(name) for name in names]
-
-
-def read_all(path: Path) -> dict[str, NDArray[np.float32]]:
-    """Every tensor, by name. Raises CheckpointUnreadable."""
-    with _opened(path) as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        return {name: file.get_tensor(name) for name in (file.keys() if names is None else names)}
 
 
 def fill(path: Path, tensors: Tensors, values: Tensors) -> None:

@@ -30,6 +30,7 @@ from service.training.engines.runtime import LOAD_ERRORS, check_memory, optimize
 from service.training.engines.sessions.shares import adds_up
 from service.training.errors import GraphRefused
 from service.training.graph.passes.inference import without_weights
+from service.training.graph.passes.simplify import keep_tensors
 from service.training.graph.step import StepModel
 
 logger = logging.getLogger(__name__)
@@ -226,8 +227,7 @@ def write_skeleton(whole: onnx.ModelProto, files: Files) -> None:
     manifest = read_manifest(files.manifest)
     whole = merged_form(whole, manifest.adapters)
     merged = {name for pair in manifest.adapters if pair.merges for name in (pair.left, pair.right)}
-    moved = (tensor.name for tensor in (*manifest.parameters, *manifest.statistics))
-    skeleton, _ = without(whole, [name for name in moved if name not in merged])
+    skeleton, _ = without(whole, [name for name in manifest.tensor_names if name not in merged])
     kept = {prop.key: prop.value for prop in skeleton.metadata_props}
     own = {key: value for key, value in kept.items() if not key.startswith(METADATA_PREFIX)}
     onnx.helper.set_model_props(skeleton, own)
@@ -246,9 +246,7 @@ def without(
     for tensor in model.graph.initializer:
         if tensor.name in names:
             values[tensor.name] = onnx.numpy_helper.to_array(tensor)
-    kept = [tensor for tensor in model.graph.initializer if tensor.name not in names]
-    del skeleton.graph.initializer[:]
-    skeleton.graph.initializer.extend(kept)
+    keep_tensors(skeleton.graph, {t.name for t in model.graph.initializer}.difference(names))
     wrong = [name for name in names if name not in values or values[name].dtype != np.float32]
     if wrong:
         raise GraphRefused(

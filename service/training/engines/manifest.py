@@ -177,6 +177,16 @@ class Manifest(Serialized, frozen=True):
     target_shape: tuple[int, ...] = ()
     format: int = FORMAT
 
+    @property
+    def tensor_names(self) -> list[str]:
+        """Of what its checkpoints hold besides the optimizer's state."""
+        return [tensor.name for tensor in (*self.parameters, *self.statistics)]
+
+    @property
+    def parameter_count(self) -> int:
+        """The numbers of all parameters."""
+        return sum(parameter.size for parameter in self.parameters)
+
 
 def carry_over(
     array: NDArray[np.float32],

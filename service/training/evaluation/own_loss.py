@@ -12,8 +12,9 @@ from service.training.engine import Array
 from service.training.engines import checkpoint
 from service.training.engines.manifest import read_manifest
 from service.training.engines.runtime import LOAD_ERRORS, open_session
-from service.training.engines.sessions.shares import LOSS, LOSS_SCALE, scale_rank
+from service.training.engines.sessions.shares import scale_rank
 from service.training.evaluation.inference import Unusable
+from service.training.loss import LOSS, LOSS_SCALE
 from service.training.protocol.messages.shared import OwnLoss
 from service.training.tasks import OWN, TASKS
 

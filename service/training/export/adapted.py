@@ -79,19 +79,17 @@ def _files(task: Convert) -> tuple[AdaptedFiles, Manifest]:
 
 def _values(path: str, manifest: Manifest) -> Tensors:
     """The version's measured values. Raises VariantRefused if the model has changed since."""
-    tensors = (*manifest.parameters, *manifest.statistics)
-    of_parameters = checkpoint.measured_names(
-        Path(path), [parameter.name for parameter in manifest.parameters]
-    )
-    names = [of_parameters.get(tensor.name, tensor.name) for tensor in tensors]
-    arrays = checkpoint.read(Path(path), names)
-    for stored, array in zip(tensors, arrays, strict=True):
-        if array.shape != stored.shape:
+    statistics = {each.name: each.name for each in manifest.statistics}
+    names = checkpoint.measured_names(Path(path), [each.name for each in manifest.parameters])
+    arrays = checkpoint.read(Path(path), (names | statistics).values())
+    values = {name: arrays[measured] for name, measured in (names | statistics).items()}
+    for stored in (*manifest.parameters, *manifest.statistics):
+        if (array := values[stored.name]).shape != stored.shape:
             raise VariantRefused(
                 f'"{stored.name}" of the version has the shape {[*array.shape]}, that of the model'
                 f" now {[*stored.shape]}: its classes have changed; train a new version"
             )
-    return {each.name: array for each, array in zip(tensors, arrays, strict=True)}
+    return values
 
 
 def _tag(files: AdaptedFiles, manifest: Manifest) -> str:

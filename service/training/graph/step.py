@@ -22,12 +22,10 @@ from service.training.graph.passes.weights_apart import divide
 from service.training.graph.running_sums import with_running_sums
 from service.training.graph.tensor import INT64, Shape, Tensor
 from service.training.graph.writing import write
-from service.training.loss import CLASS_VECTORS, LABEL_SCALE, TEACHER, Loss
+from service.training.loss import CLASS_VECTORS, LABEL_SCALE, LOSS, LOSS_SCALE, TEACHER, Loss
 from service.training.tasks import TASKS
 from service.training.tasks.loss_graph import LossAndGradient, LossInputs
 
-LOSS = "hone.loss"
-LOSS_SCALE = "hone.loss_scale"
 SCALES = "hone.scales"
 """Name of the first axis of the scale: 1 or the batch."""
 SEED = "hone.seed"
@@ -131,7 +129,9 @@ def build_step(
             parameters=tuple(parameters),
             updated=form.updated,
             frozen=kept,
-            batch_statistics=_takes_whole_batches(form, variant, end[0]),
+            batch_statistics=bool(form.updated)
+            or TASKS[variant.name].compares_samples
+            or not end[0].gradient.shape,
             once=derived.once,
             rows=layout.rows if layout and graph.counts_rows else None,
         )
@@ -181,10 +181,6 @@ def _written(
         outputs={LOSS: compared.loss, **derived.outputs},
         read_as={} if own == derived.seed else {derived.seed: own},
     )
-
-
-def _takes_whole_batches(form: _Form, loss: Loss, compared: LossAndGradient) -> bool:
-    return bool(form.updated) or TASKS[loss.name].compares_samples or not compared.gradient.shape
 
 
 def _differentiate(

@@ -68,8 +68,7 @@ def write(
     manifest, head = features.manifest, features.head
     path = Path(task.work_dir) / "computed.checkpoint"
     engine.save(path)
-    names = [tensor.name for tensor in (*manifest.parameters, *manifest.statistics)]
-    tensors = dict(zip(names, checkpoint.read(path, names), strict=True))
+    tensors = checkpoint.read(path, manifest.tensor_names)
     prototypes.write(tensors, head, scale)
     before = checkpoint.read_head(path)
     known = {head.classes[index] for index in prototypes.known}

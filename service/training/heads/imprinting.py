@@ -52,9 +52,7 @@ def start_new_classes(
     new = [class_id for class_id in start.fresh if manifest.head.classes.index(class_id) in there]
     if not new:
         return task
-    names = [tensor.name for tensor in (*manifest.parameters, *manifest.statistics)]
-    values = checkpoint.read(folder / "before.checkpoint", names)
-    tensors = dict(zip(names, values, strict=True))
+    tensors = checkpoint.read(folder / "before.checkpoint", manifest.tensor_names)
     if not task.signature.target.shape:
         means = _Means(HeadFeatures(task, engine, tick=tick), samples)
         for label in new:

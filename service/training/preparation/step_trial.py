@@ -19,8 +19,8 @@ from service.training.engines.runtime import LOAD_ERRORS, check_memory, open_ses
 from service.training.errors import refuse
 from service.training.forward import trial
 from service.training.forward.reading import ForwardModel
-from service.training.graph.step import LOSS, LOSS_SCALE, StepModel
-from service.training.loss import SUM
+from service.training.graph.step import StepModel
+from service.training.loss import LOSS, LOSS_SCALE, SUM
 from service.training.tasks import TASKS
 from storage.records.signatures import TargetSpec
 

@@ -109,7 +109,7 @@ def with_residual(update: Mapping[str, Floats], terms: UpdateTerms) -> Mapping[s
     """
     if terms.compression == "none" or terms.residual is None:
         return update
-    left = checkpoint.read_all(Path(terms.residual))
+    left = checkpoint.read(Path(terms.residual))
     if {name: tensor.shape for name, tensor in left.items()} != {
         name: tensor.shape for name, tensor in update.items()
     }:
@@ -144,10 +144,10 @@ def require_enough(terms: UpdateTerms, state: LoopState, seen: int) -> None:
 def _difference(engine: Engine, terms: UpdateTerms, folder: Path) -> dict[str, Floats]:
     path = folder / "trained.checkpoint"
     engine.save(path)
-    start = checkpoint.read_all(Path(terms.given))
+    start = checkpoint.read(Path(terms.given))
     names = checkpoint.measured_names(path, start)
     trained = checkpoint.read(path, names.values())
-    return {name: now - start[name] for name, now in zip(names, trained, strict=True)}
+    return {name: trained[names[name]] - start[name] for name in names}
 
 
 def _written(

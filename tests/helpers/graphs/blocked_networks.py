@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from service.training.engines.runtime import channel_block, open_session
 from service.training.graph.blocks.layout import DOMAIN, BlockLayout
-from service.training.graph.step import LOSS_SCALE, StepModel, build_step
-from service.training.loss import Loss
+from service.training.graph.step import StepModel, build_step
+from service.training.loss import LOSS_SCALE, Loss
 
 BLOCK = channel_block()
 ROWS = 4

@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from service.training.engines.runtime import onnxruntime
-from service.training.graph.step import LOSS as STEP_LOSS
 from service.training.graph.step import differentiate, gradient_of
+from service.training.loss import LOSS as STEP_LOSS
 
 Array = NDArray[Any]
 FEW = {"phases": (Phase.explicit, Phase.generate)}

@@ -86,7 +86,7 @@ def open_engine(made: Prepared, at: Path | None = None, recipe: str = "sgd") -> 
 def scaled(made: Prepared, path: Path, scale: Array = SCALE, mean: Array = MEAN) -> Path:
     """A checkpoint of the first parameters with this scale."""
     first = Path(made.artifacts.checkpoint)
-    tensors = {**checkpoint.read_all(first), LABEL_SCALE: scale, LABEL_MEAN: mean}
+    tensors = {**checkpoint.read(first), LABEL_SCALE: scale, LABEL_MEAN: mean}
     checkpoint.save(path, checkpoint.read_head(first), tensors)
     return path
 

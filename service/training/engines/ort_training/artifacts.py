@@ -19,7 +19,9 @@ from onnx import TensorProto, helper, numpy_helper
 from service.training.engines.manifest import Draw
 from service.training.engines.ort_training import runtime
 from service.training.engines.ort_training.recognize import LOSS_NAME, OUTPUT_NAME
-from service.training.graph.step import LOSS_SCALE, StepModel, gradient_of
+from service.training.graph.flow import refill
+from service.training.graph.step import StepModel, gradient_of
+from service.training.loss import LOSS_SCALE
 from service.training.protocol.messages.preparation import Prepare
 from service.training.protocol.messages.shared import Artifacts
 
@@ -105,24 +107,20 @@ def _feed_in(model: onnx.ModelProto, names: Sequence[str]) -> None:
         inputs[name] = helper.make_tensor_value_info(name, tensor.data_type, tensor.dims)
     order = [name for name in inputs if name not in names]
     order += [name for name in names if name in inputs]
-    _replace(graph.initializer, [tensor for tensor in graph.initializer if tensor.name not in held])
-    _replace(graph.input, [inputs[name] for name in order])
+    refill(graph.initializer, [t for t in graph.initializer if t.name not in held])
+    refill(graph.input, [inputs[name] for name in order])
 
 
 def _compute_scale(model: onnx.ModelProto, step: StepModel) -> None:
     """Make the graph compute the scale, which sessions are fed: 1 / batch."""
     _drop_inputs(model, [LOSS_SCALE])
-    _prepend(
-        model,
-        [
-            *_batch(model, step),
-            helper.make_node("Squeeze", ["hone.batch"], ["hone.batch_count"]),
-            helper.make_node(
-                "Cast", ["hone.batch_count"], ["hone.batch_float"], to=TensorProto.FLOAT
-            ),
-            helper.make_node("Reciprocal", ["hone.batch_float"], [LOSS_SCALE], name=LOSS_SCALE),
-        ],
-    )
+    nodes = [
+        *_batch(model, step),
+        helper.make_node("Squeeze", ["hone.batch"], ["hone.batch_count"]),
+        helper.make_node("Cast", ["hone.batch_count"], ["hone.batch_float"], to=TensorProto.FLOAT),
+        helper.make_node("Reciprocal", ["hone.batch_float"], [LOSS_SCALE], name=LOSS_SCALE),
+    ]
+    refill(model.graph.node, [*nodes, *model.graph.node])
 
 
 def _batch(model: onnx.ModelProto, step: StepModel) -> list[onnx.NodeProto]:
@@ -147,7 +145,7 @@ def _draw_masks(model: onnx.ModelProto, step: StepModel) -> None:
     for node in model.graph.node:
         draw = draws.get(node.input[0]) if node.op_type == "GreaterOrEqual" else None
         nodes += [node] if draw is None else _dropped(model, draw, node)
-    _replace(model.graph.node, nodes)
+    refill(model.graph.node, nodes)
 
 
 def _dropped(model: onnx.ModelProto, draw: Draw, compared: onnx.NodeProto) -> list[onnx.NodeProto]:
@@ -187,7 +185,7 @@ def _accumulate(model: onnx.ModelProto, step: StepModel) -> None:
     if step.updated:
         graph.initializer.append(numpy_helper.from_array(np.array([True]), OVERWRITE))
     graph.input.append(helper.make_tensor_value_info(RESET, TensorProto.BOOL, [1]))
-    _replace(graph.output, results)
+    refill(graph.output, results)
     model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
 
 
@@ -223,15 +221,4 @@ def _optimizer_model(
 
 
 def _drop_inputs(model: onnx.ModelProto, names: Collection[str]) -> None:
-    _replace(model.graph.input, [value for value in model.graph.input if value.name not in names])
-
-
-def _prepend(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> None:
-    _replace(model.graph.node, [*nodes, *model.graph.node])
-
-
-def _replace(field: Any, items: Sequence[Any]) -> None:
-    """Replace the messages of a repeated field."""
-    copies = [type(item).FromString(item.SerializeToString()) for item in items]
-    del field[:]
-    field.extend(copies)
+    refill(model.graph.input, [value for value in model.graph.input if value.name not in names])

@@ -11,6 +11,7 @@ from service.training.errors import refusal, refuse
 from service.training.forward.graph import Graph
 from service.training.forward.signature import specification_problems
 from service.training.graph.builder import STANDARD
+from service.training.graph.flow import refill
 from service.training.protocol.messages.preparation import Prepare
 from service.training.tasks import TASKS
 from storage.errors import Problem, pointer
@@ -96,9 +97,7 @@ def expose(eval_model: onnx.ModelProto, output: str) -> None:
     value = onnx.helper.make_tensor_value_info(
         output, graph.elem_type(output) or onnx.TensorProto.FLOAT, graph.dims(output)
     )
-    values = [onnx.ValueInfoProto.FromString(v.SerializeToString()) for v in (loss, value, *rest)]
-    del eval_model.graph.output[:]
-    eval_model.graph.output.extend(values)
+    refill(eval_model.graph.output, [loss, value, *rest])
 
 
 def _named(eval_model: onnx.ModelProto) -> tuple[str, str] | None:

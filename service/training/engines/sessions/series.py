@@ -10,7 +10,7 @@ from service.training.engine import Array
 from service.training.engines.manifest import Manifest
 from service.training.engines.runtime import check_memory
 from service.training.engines.sessions.binding import Binding, memory_of
-from service.training.engines.sessions.shares import LOSS, LOSS_SCALE
+from service.training.loss import LOSS, LOSS_SCALE
 
 MOST_STEPS = 32
 NUMBERS_AT_ONCE = 1 << 21
@@ -19,8 +19,7 @@ NUMBERS_AT_ONCE = 1 << 21
 
 def steps_at_once(manifest: Manifest, *, rows: int) -> int:
     """How many steps on this many rows a call may take."""
-    parameters = sum(parameter.size for parameter in manifest.parameters)
-    numbers = rows * manifest.work.elements + parameters
+    numbers = rows * manifest.work.elements + manifest.parameter_count
     return min(MOST_STEPS, NUMBERS_AT_ONCE // max(1, numbers))
 
 

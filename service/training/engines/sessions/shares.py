@@ -15,9 +15,8 @@ from service.training.engines.sessions.binding import Binding
 from service.training.engines.sessions.buffers import edges
 from service.training.engines.sessions.crew import Call, Crew
 from service.training.engines.sessions.once import OncePerBatch
-from service.training.loss import SUM
+from service.training.loss import LOSS, LOSS_SCALE, SUM
 
-LOSS, LOSS_SCALE = "hone.loss", "hone.loss_scale"
 ELEMENTS_AT_ONCE = 1 << 24
 """Maximum elements of all results in a run. A row of the CNN in bench/ took one thread 361 µs in
 runs of 16, which have this many, and 454 in runs of 64, which do not fit into the cache."""
@@ -52,8 +51,7 @@ def shares_of(manifest: Manifest, *, threads: int) -> int:
 
 
 def is_mostly_tables(manifest: Manifest) -> bool:
-    parameters = sum(parameter.size for parameter in manifest.parameters)
-    return parameters > MOSTLY_TABLES * manifest.work.multiplications > 0
+    return manifest.parameter_count > MOSTLY_TABLES * manifest.work.multiplications > 0
 
 
 def adds_up(manifest: Manifest) -> bool:
@@ -80,8 +78,7 @@ def rows_at_once(manifest: Manifest, *, of_optimized: bool = False) -> int | Non
     elements, least = manifest.work.elements, max(MIN_ROWS, manifest.work.least_rows)
     if manifest.batch_statistics or not elements:
         return most
-    parameters = sum(parameter.size for parameter in manifest.parameters)
-    rows = max(least, ELEMENTS_AT_ONCE // elements, parameters // elements)
+    rows = max(least, ELEMENTS_AT_ONCE // elements, manifest.parameter_count // elements)
     return rows if most is None else min(rows, most)
 
 

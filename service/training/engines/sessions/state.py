@@ -120,7 +120,7 @@ class State:
         axes = {} if self._head is None else self._head.axes
         kept = {names[n]: array for n, array in self.parameters.items() if n not in axes}
         rows = checkpoint.read(path, [names[n] for n in axes])
-        tensors = self._with_classes(dict(zip(axes, rows, strict=True)), head)
+        tensors = self._with_classes({n: rows[names[n]] for n in axes}, head)
         heads = {n: self.parameters[n] for n in axes}
         checkpoint.fill(path, heads, tensors)
         checkpoint.load(path, {**kept, **self.statistics}, with_more=True)

@@ -12,8 +12,8 @@ from onnx.numpy_helper import from_array
 from step_models import CLASSES, CROSS_ENTROPY, FLOAT
 
 from service.training.engines.runtime import open_session
-from service.training.graph.step import LOSS_SCALE, StepModel, build_step
-from service.training.loss import SUM
+from service.training.graph.step import StepModel, build_step
+from service.training.loss import LOSS_SCALE, SUM
 
 WORDS, WIDTH, LENGTH = 5000, 6, 3
 INT64 = onnx.TensorProto.INT64
