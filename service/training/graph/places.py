@@ -79,6 +79,11 @@ def along(g: Tensor, axis: int, matrix: Array) -> Tensor:
     return (g.swap(axis, -1) @ numbers(matrix, g.dtype)).swap(axis, -1)
 
 
+def joined(parts: Sequence[Tensor], axis: int) -> Tensor:
+    """Their concatenation; of a single one itself."""
+    return parts[0] if len(parts) == 1 else parts[0].graph.op("Concat", *parts, axis=axis)
+
+
 def padded(g: Tensor, axis: int, before: int, after: int) -> Tensor:
     """With zeros before and after along one axis; pads of several axes are one operator."""
     if not before and not after:

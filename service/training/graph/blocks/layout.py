@@ -24,7 +24,7 @@ from service.training.graph.blocks.choices import PADS, ZEROS, Choices
 from service.training.graph.builder import Builder
 from service.training.graph.kernel_windows import WindowShape
 from service.training.graph.node import Node, attributes_of
-from service.training.graph.places import fixed
+from service.training.graph.places import fixed, joined
 from service.training.graph.tensor import Dim, GraphBuilder, Shape, Tensor, product
 
 DOMAIN, OWN = "com.microsoft.nchwc", "hone.blocks"
@@ -147,15 +147,13 @@ def side_by_side(parts: Sequence[Sequence[Tensor]], whole: Sequence[int]) -> Ten
 
     parts: (blocks, rows, columns, block), by their first row and column.
     """
-    graph = parts[0][0].graph
-    block, (rows, columns) = graph.layout.block, parts[0][0].sizes_of([1, 2])
+    block, (rows, columns) = parts[0][0].graph.layout.block, parts[0][0].sizes_of([1, 2])
     lines = []
     for line in parts:
         blocks = [part.reshape(-1, rows, 1, columns, 1, block) for part in line]
-        lines.append(graph.op("Concat", *blocks, axis=4) if len(blocks) > 1 else blocks[0])
-    joined = graph.op("Concat", *lines, axis=2) if len(lines) > 1 else lines[0]
+        lines.append(joined(blocks, 4))
     tall, wide = rows * len(parts), columns * len(parts[0])
-    result = joined.reshape(-1, tall, wide, block)
+    result = joined(lines, 2).reshape(-1, tall, wide, block)
     if (tall, wide) == tuple(whole):
         return result
     return result.slice([0, 0], list(whole), [1, 2])

@@ -19,7 +19,7 @@ from service.training.graph.blocks.layout import (
     sizes,
 )
 from service.training.graph.kernel_windows import WindowShape, bordered, shifted
-from service.training.graph.places import fixed
+from service.training.graph.places import fixed, joined
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Tensor, product
 
@@ -69,11 +69,7 @@ def _by_products(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> 
     if len(rows) == 1:
         return multiply(flat, rows[0], ta=True).reshape_like(weight)
     parts = [multiply(row, flat, ta=True) for row in rows]
-    return _as_weights(_stacked(parts, axis=0), weight)
-
-
-def _stacked(parts: Sequence[Tensor], *, axis: int) -> Tensor:
-    return parts[0] if len(parts) == 1 else parts[0].graph.op("Concat", *parts, axis=axis)
+    return _as_weights(joined(parts, 0), weight)
 
 
 def _as_weights(products: Tensor, weight: Tensor) -> Tensor:
@@ -163,12 +159,12 @@ def _grouped(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape, groups:
     for view in shifted(bordered(blocks, windows), windows, (rows, columns)):
         left = view.reshape(count, 1, deep, -1, block)
         parts.append(left.swap(-1, -2) @ right)
-    joined = _stacked(parts, axis=0)
+    products = joined(parts, 0)
     if not merges:
-        joined = joined.reshape(places, count, ways, deep, block, block)
-        return joined.transpose(1, 2, 5, 3, 4, 0).reshape_like(weight)
+        products = products.reshape(places, count, ways, deep, block, block)
+        return products.transpose(1, 2, 5, 3, 4, 0).reshape_like(weight)
     times = block // ins
-    pairs = joined.reshape(places, count, times, ins, times, ins)
+    pairs = products.reshape(places, count, times, ins, times, ins)
     own = np.eye(times).reshape(1, 1, times, 1, times, 1)
     kept = (pairs * graph.numbers(own, g.dtype)).sum([2])
     whole = kept.transpose(1, 3, 4, 2, 0).reshape(wide, ins, *kernel)

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from service.training.graph.kernel_windows import WindowShape
 from service.training.graph.node import Gradients, Node
+from service.training.graph.places import joined
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Dim, Tensor, product
 
@@ -88,7 +89,7 @@ def _side_by_side(seen: KernelView, cell: Sequence[int], weight: Tensor) -> Tens
     outs, ins, *kernel = weight.sizes or ()
     places = itertools.product(*(range(k) for k in kernel))
     columns = [seen.at(cell, place).reshape(ins, -1) for place in places]
-    whole = columns[0] if len(columns) == 1 else weight.graph.op("Concat", *columns, axis=0)
+    whole = joined(columns, 0)
     flat = weight.transpose(0, *range(2, weight.rank), 1).reshape(outs, -1)
     return seen.shaped(multiply(whole, flat, ta=True, tb=True), outs)
 
@@ -107,7 +108,7 @@ def _row_by_row(seen: KernelView, cell: Sequence[int], weight: Tensor) -> Tensor
     total: Tensor | None = None
     for row, own in zip(rows, weights, strict=True):
         parts = [seen.at(cell, (*row, place)) for place in range(last)]
-        wide = parts[0] if last == 1 else graph.op("Concat", *parts, axis=parts[0].rank - 1)
+        wide = joined(parts, parts[0].rank - 1)
         total = seen.flat(wide, last * ins).op("Gemm", own, total)
     assert total is not None
     return seen.shaped(total, outs)

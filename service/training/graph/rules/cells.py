@@ -13,15 +13,10 @@ from msgspec import Struct
 
 from service.training.graph.loops import Body, Step, scan
 from service.training.graph.node import Node
-from service.training.graph.places import fixed
+from service.training.graph.places import fixed, joined
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Tensor
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "Relu": lambda x: x.op("Relu"),
-    "Sigmoid": lambda x: x.op("Sigmoid"),
-    "Tanh": lambda x: x.op("Tanh"),
-}
 SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
     "Relu": lambda y: (y > 0).cast_like(y),
     "Sigmoid": lambda y: y * (1 - y),
@@ -103,8 +98,8 @@ class Direction(Struct, frozen=True):
 
     def both(self) -> Tensor:
         """The sum of both parts, (T, N, K), by one product."""
-        rows, bias = rows_of(_joined(self.x, self.before)), self.bias + self.recurrent_bias
-        products = rows.op("Gemm", _joined(self.weights, self.recurrent), bias, transB=1)
+        rows, bias = rows_of(joined([self.x, self.before], -1)), self.bias + self.recurrent_bias
+        products = rows.op("Gemm", joined([self.weights, self.recurrent], -1), bias, transB=1)
         width = fixed(self.recurrent, 0)
         shape = products.graph.vector(self.x.dims(0, 2), width)
         return products.op("Reshape", shape).known(*self.x.ranked[:2], width)
@@ -151,13 +146,9 @@ def _carry(by_gates: Tensor, turned: Tensor) -> Tensor:
     return turned.op("Gemm", by_gates, transB=1).transpose(1, 0)
 
 
-def _joined(*parts: Tensor) -> Tensor:
-    return parts[0].graph.op("Concat", *parts, axis=-1) if len(parts) > 1 else parts[0]
-
-
 def rnn_direction(d: Direction) -> DirectionGradients:
     """h = f(x·W + h₋·R)."""
-    y = ACTIVATIONS[d.activations[0]](d.both())
+    y = d.both().op(d.activations[0])
     slope = d.masked(SLOPES[d.activations[0]](y))
     past = [] if d.inside is None else [1 - d.inside]
 
@@ -177,25 +168,25 @@ def gru_direction(d: Direction) -> DirectionGradients:
     behind = bool(d.node.attribute("linear_before_reset", 0))
     f, g = d.activations
     of_x, of_h = d.gates(d.inputs()), d.gates(d.states())
-    z, r = (ACTIVATIONS[f](a + b) for a, b in zip(of_x[:2], of_h[:2], strict=True))
+    z, r = ((a + b).op(f) for a, b in zip(of_x[:2], of_h[:2], strict=True))
     r_weights = d.recurrent.slice([2 * d.hidden], [3 * d.hidden], [0])
     if behind:
-        new = ACTIVATIONS[g](of_x[2] + r * of_h[2])
+        new = (of_x[2] + r * of_h[2]).op(g)
     else:
         r_bias = d.recurrent_bias.slice([2 * d.hidden], [3 * d.hidden], [0])
-        new = ACTIVATIONS[g](of_x[2] + (r * d.before) @ r_weights.transpose(1, 0) + r_bias)
+        new = (of_x[2] + (r * d.before) @ r_weights.transpose(1, 0) + r_bias).op(g)
     by_z = d.masked((d.before - new) * SLOPES[f](z))
     by_new = d.masked((1 - z) * SLOPES[g](new))
     keep = d.kept(z)
     if behind:
-        factors = _joined(by_z, by_new * of_h[2] * SLOPES[f](r), by_new * r)
+        factors = joined([by_z, by_new * of_h[2] * SLOPES[f](r), by_new * r], -1)
         by_h, by_state, start = _gru_behind(d, factors, keep)
         last = by_h * by_new
-        by_input = _joined(by_state.slice([0], [2 * d.hidden], [2]), last)
+        by_input = joined([by_state.slice([0], [2 * d.hidden], [2]), last], -1)
         return _gradients(d, by_input, by_state, start)
     by_state, start = _gru_before(d, [by_z, by_new, d.before * SLOPES[f](r), r, keep])
     parts = d.gates(by_state)
-    rows = [rows_of(p) for p in (_joined(*parts[:2]), d.before, parts[2], r * d.before)]
+    rows = [rows_of(p) for p in (joined(parts[:2], -1), d.before, parts[2], r * d.before)]
     by_recurrent = d.x.graph.op(
         "Concat", multiply(rows[0], rows[1], ta=True), multiply(rows[2], rows[3], ta=True), axis=0
     )
@@ -206,7 +197,7 @@ def _gru_behind(d: Direction, factors: Tensor, keep: Tensor) -> tuple[Tensor, Te
     def step(states: list[Tensor], now: list[Tensor], captured: list[Tensor]) -> Step:
         by_y, factors, keep = now
         by_h = by_y + states[0]
-        by_state = _joined(by_h, by_h, by_h) * factors
+        by_state = joined([by_h, by_h, by_h], -1) * factors
         return [_carry(by_state, captured[0]) + by_h * keep], [by_h, by_state]
 
     start, (by_h, by_state) = d.back(step, [factors, keep], [d.recurrent.transpose(1, 0)])
@@ -222,9 +213,9 @@ def _gru_before(d: Direction, factors: list[Tensor]) -> tuple[Tensor, Tensor]:
         by_h = by_y + states[0]
         new = by_h * by_new
         reset = _carry(new, captured[1])
-        both = _joined(by_h * by_z, reset * by_r)
+        both = joined([by_h * by_z, reset * by_r], -1)
         carried = _carry(both, captured[0])
-        return [carried + reset * r + by_h * keep], [_joined(both, new)]
+        return [carried + reset * r + by_h * keep], [joined([both, new], -1)]
 
     matrices = [first.transpose(1, 0), last.transpose(1, 0)]
     start, (by_state,) = d.back(step, factors, matrices)

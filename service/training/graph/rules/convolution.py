@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from service.training.graph.kernel_windows import WindowShape, bordered, shifted, windows_of
 from service.training.graph.node import GradientRule, Gradients, Node
-from service.training.graph.places import fixed
+from service.training.graph.places import fixed, joined
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Tensor, product
 
@@ -137,14 +137,12 @@ def _by_matrices(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> 
     seen = shifted(bordered(x.swap(0, 1), windows), windows, g.whole_from(2))
     if ins <= FEW_CHANNELS:
         columns = [part.reshape(ins, -1) for part in seen]
-        whole = columns[0] if len(columns) == 1 else g.graph.op("Concat", *columns, axis=0)
-        product_ = multiply(rows, whole, tb=True).reshape(outs, len(columns), ins)
+        product_ = multiply(rows, joined(columns, 0), tb=True).reshape(outs, len(columns), ins)
         return product_.swap(1, 2).reshape_like(weight)
     parts = [multiply(rows, part.reshape(ins, -1), tb=True) for part in seen]
     if len(parts) == 1:
         return parts[0].reshape_like(weight)
-    joined = g.graph.op("Concat", *(part.unsqueeze(2) for part in parts), axis=2)
-    return joined.reshape_like(weight)
+    return joined([part.unsqueeze(2) for part in parts], 2).reshape_like(weight)
 
 
 def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> Tensor:

@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from service.training.graph.loops import Step, scan
-from service.training.graph.places import fixed
-from service.training.graph.rules.cells import ACTIVATIONS, Direction, DirectionGradients
+from service.training.graph.places import fixed, joined
+from service.training.graph.rules.cells import Direction, DirectionGradients
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Tensor
 
@@ -73,7 +73,7 @@ def lstm_direction(
             multiply(rows, d.weights, ta=True).reshape_like(d.x),
             by_weights,
             by_recurrent,
-            _joined(by_bias, by_bias),
+            joined([by_bias, by_bias], 0),
             by_start.transpose(1, 0),
             by_start_cell.transpose(1, 0),
         )
@@ -82,7 +82,7 @@ def lstm_direction(
 
 def _forward(d: Direction, start: Tensor) -> tuple[Tensor, Tensor, Forward]:
     """The last state and cell, (H, N), and what the way back needs."""
-    gate, new, out = (ACTIVATIONS[name] for name in d.activations)
+    gate, new, out = d.activations
     graph = d.x.graph
     one = graph.numbers(1.0, d.x.dtype)
     steps, samples = d.x.ranked[:2]
@@ -93,12 +93,13 @@ def _forward(d: Direction, start: Tensor) -> tuple[Tensor, Tensor, Forward]:
 
     def step(states: list[Tensor], now: list[Tensor], captured: list[Tensor]) -> Step:
         fed, *inside = now
-        read = _joined(fed, states[0])
+        read = joined([fed, states[0]], 0)
         sums = [operand.op("Gemm", read) for operand in captured]
-        (i, o, f), g = map(gate, sums[:3]), new(sums[3])
+        g = sums[3].op(new)
+        i, o, f = (each.op(gate) for each in sums[:3])
         kept, added = f * states[1], i * g
         cell = kept + added
-        shown = out(cell)
+        shown = cell.op(out)
         state = o * shown
         if inside:
             past = 1 - inside[0]
@@ -137,7 +138,7 @@ def _backward(d: Direction, run: Forward, by_last: Tensor) -> tuple[Tensor, Tens
         by_y, by_cell, factors, keep, *past = now
         by_h = by_y + states[0]
         by_c = states[1] + by_h * by_cell
-        by_gates = _joined(by_c, by_h, by_c, by_c) * factors
+        by_gates = joined([by_c, by_h, by_c, by_c], 0) * factors
         carried = captured[0].op("Gemm", by_gates)
         return [carried + by_h * past[0] if past else carried, by_c * keep], [by_gates]
 
@@ -149,7 +150,3 @@ def _backward(d: Direction, run: Forward, by_last: Tensor) -> tuple[Tensor, Tens
         backward=not d.backward,
     )
     return by_start, by_start_cell, by_gates
-
-
-def _joined(*parts: Tensor) -> Tensor:
-    return parts[0].graph.op("Concat", *parts, axis=0)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from service.training.graph.node import GradientRule, Gradients, Node
-from service.training.graph.places import fixed
+from service.training.graph.places import fixed, joined
 from service.training.graph.rules.cells import (
-    ACTIVATIONS,
+    SLOPES,
     Direction,
     DirectionGradients,
     gru_direction,
@@ -41,7 +41,7 @@ def _check(node: Node) -> None:
             raise NotDifferentiable(f"it has {name}")
     if node.optional(7) is not None:
         raise NotDifferentiable("it has peephole weights")
-    foreign = set(_activations(node)) - set(ACTIVATIONS)
+    foreign = set(_activations(node)) - set(SLOPES)
     if foreign:
         raise NotDifferentiable(f"its activations are {', '.join(sorted(foreign))}")
 
@@ -137,8 +137,7 @@ def _gathered(directions: Sequence[DirectionGradients]) -> Gradients:
 
 
 def _stacked(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
-    rows = [part.unsqueeze(axis) for part in parts]
-    return rows[0] if len(rows) == 1 else rows[0].graph.op("Concat", *rows, axis=axis)
+    return joined([part.unsqueeze(axis) for part in parts], axis)
 
 
 RULES: dict[str, GradientRule] = {"GRU": recurrent, "LSTM": recurrent, "RNN": recurrent}
