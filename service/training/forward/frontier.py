@@ -52,7 +52,8 @@ def find(graph: Graph, trainable: Iterable[str]) -> Frontier | None:
     """
     unfit: list[str] = []
     fed = moving(graph.proto.node, [value.name for value in graph.inputs])
-    above = _above(graph, trainable)
+    moved = moving(graph.proto.node, trainable)
+    above = {node.name for node in graph.proto.node if not moved.isdisjoint(reads(node))}
     while True:
         edge, shapes_of = _edge(graph, above)
         lifted = [name for name in edge if name not in fed or _stays_above(graph, name, fed)]
@@ -91,11 +92,6 @@ def below(graph: Graph, frontier: Frontier) -> list[onnx.NodeProto]:
     """The nodes that lead to the edge, in graph order."""
     nodes = [node for node in graph.proto.node if node.name not in frontier.suffix]
     return needed_for(nodes, frontier.edge)[0]
-
-
-def _above(graph: Graph, trainable: Iterable[str]) -> set[str]:
-    moved = moving(graph.proto.node, trainable)
-    return {node.name for node in graph.proto.node if not moved.isdisjoint(reads(node))}
 
 
 def _edge(graph: Graph, above: set[str]) -> tuple[list[str], list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -11,7 +11,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import flow, moving, reads, refill, subgraphs
+from service.training.graph.flow import flow, moving, reads, refill
 from service.training.graph.passes.inference import without_weights
 from service.training.graph.passes.simplify import keep_tensors
 from service.training.graph.tensor import FLOATS
@@ -167,14 +167,6 @@ class Graph:
         read = {name for node in self.proto.node for name in reads(node)}
         keep_tensors(self.proto, read)
         self.refresh()
-
-
-def nodes_of(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
-    """The node and all nodes in its subgraphs."""
-    yield node
-    for graph in subgraphs(node):
-        for inner in graph.node:
-            yield from nodes_of(inner)
 
 
 def dtype_name(kind: int | None) -> str:

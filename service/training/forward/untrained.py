@@ -8,7 +8,7 @@ from math import prod
 import onnx
 from msgspec import Struct
 
-from service.training.forward.graph import FLOAT, Graph, input_at, is_default, nodes_of
+from service.training.forward.graph import FLOAT, Graph, input_at, is_default
 from service.training.forward.partition import Partition
 from service.training.forward.refusals import has_gradient, is_quantized, remedy
 from service.training.forward.weights import (
@@ -21,7 +21,7 @@ from service.training.forward.weights import (
     other_precisions,
 )
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import subgraphs
+from service.training.graph.flow import nodes_of, subgraphs
 from service.training.protocol.messages.preparation import Parameter
 
 NAMES_IN_A_NOTE = 5

@@ -90,6 +90,14 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
+def nodes_of(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    """The node and all nodes in its subgraphs."""
+    yield node
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            yield from nodes_of(inner)
+
+
 def duplicate(message: Message) -> Message:
     """An independent copy, unaffected by its container."""
     copy = type(message)()

@@ -71,14 +71,13 @@ class Node(Struct, frozen=True):
         return value.decode() if isinstance(value, bytes) else value
 
     def numbers(self, index: int, name: str) -> list[int] | None:
-        """Integers that are a constant input or, in older opsets, an attribute; None if neither.
+        """Integers that are a constant input, None if it is left out. name: for people.
 
         Raises NotDifferentiable if the input is computed.
         """
         tensor = self.optional(index)
         if tensor is None:
-            values = self.attribute(name)
-            return None if values is None else [int(v) for v in values]
+            return None
         if tensor.value is None:
             raise NotDifferentiable(f'its input "{tensor.name}" ({name}) is not a constant')
         return [int(v) for v in tensor.value.reshape(-1)]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import onnx
 from onnx import defs, helper, numpy_helper, version_converter
 
 from service.training.errors import refuse
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import duplicate, refill, subgraphs
+from service.training.graph.flow import duplicate, nodes_of, refill
 from service.training.graph.passes.inference import bring_back, set_aside
 from service.training.graph.passes.lowering import lower, newer
 
@@ -39,7 +37,9 @@ def convert(model: onnx.ModelProto, oldest: int, newest: int) -> onnx.ModelProto
                 imported.version = target
         return model
     if version < TRAINING_MODE_SINCE <= target:
-        _drop_statistics(model)
+        for node in model.graph.node:  # the converter does not know these outputs
+            if node.op_type == "BatchNormalization" and node.domain in STANDARD:
+                del node.output[1:]
     # Since IR 4, an initializer need not be an input; the converter uses the stamped IR version.
     model.ir_version = max(model.ir_version, 4)
     weights = set_aside(model)
@@ -61,20 +61,13 @@ def _means_the_same(model: onnx.ModelProto, version: int, target: int) -> bool:
 
     To convert even three nodes takes 9 ms.
     """
-    used = {(n.domain, n.op_type) for node in model.graph.node for n in _all_nodes(node)}
+    used = {(n.domain, n.op_type) for node in model.graph.node for n in nodes_of(node)}
     return all(
         domain in STANDARD
         and all(defs.has(name, opset, "") for opset in (version, target))
         and len({defs.get_schema(name, each, "").since_version for each in (version, target)}) == 1
         for domain, name in used
     )
-
-
-def _drop_statistics(model: onnx.ModelProto) -> None:
-    """Remove outputs of BatchNormalization that the converter does not know."""
-    for node in model.graph.node:
-        if node.op_type == "BatchNormalization" and node.domain in STANDARD:
-            del node.output[1:]
 
 
 def name_nodes(model: onnx.ModelProto) -> None:
@@ -121,7 +114,7 @@ def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
 def stamp(model: onnx.ModelProto) -> None:
     """An IR version that every engine loads, and only the opsets that a node uses."""
     model.ir_version = min(max(model.ir_version, 8), IR_VERSION)
-    used = {inner.domain for node in model.graph.node for inner in _all_nodes(node)}
+    used = {inner.domain for node in model.graph.node for inner in nodes_of(node)}
     versions = {"": opset(model)}
     versions.update(
         (o.domain, o.version) for o in model.opset_import if o.domain in used - set(STANDARD)
@@ -135,10 +128,3 @@ def opset(model: onnx.ModelProto) -> int:
         if imported.domain in STANDARD:
             return int(imported.version)
     raise refuse("/model/opset_import", "the model imports no ONNX opset; export it again")
-
-
-def _all_nodes(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
-    yield node
-    for graph in subgraphs(node):
-        for inner in graph.node:
-            yield from _all_nodes(inner)

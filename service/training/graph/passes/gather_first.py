@@ -21,7 +21,8 @@ def gather_before_transpose(model: onnx.ModelProto) -> None:
     numbers = {t.name: t for t in graph.initializer}
     producers = {name: node for node in graph.node for name in node.output}
     for node in graph.node:
-        if node.op_type != "Gather" or not _is_one_place(node.input[1], numbers):
+        place = numbers.get(node.input[1]) if node.op_type == "Gather" else None
+        if place is None or place.dims:
             continue
         source = producers.get(node.input[0])
         transposition = None if source is None else _transposition(source, producers, numbers)
@@ -72,7 +73,3 @@ def _axes(node: onnx.NodeProto, numbers: Mapping[str, onnx.TensorProto]) -> list
     return [
         int(number) for name in names for number in numpy_helper.to_array(numbers[name]).reshape(-1)
     ]
-
-
-def _is_one_place(name: str, numbers: Mapping[str, onnx.TensorProto]) -> bool:
-    return name in numbers and not numbers[name].dims

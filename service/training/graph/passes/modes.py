@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 
 import onnx
 from onnx import helper, inliner, numpy_helper, parser
@@ -79,7 +79,7 @@ DEFAULTS = {"epsilon": 1e-5, "momentum": 0.9}
 """The inliner does not fill in defaults."""
 
 
-def _is_on(node: onnx.NodeProto, numbers: dict[str, onnx.TensorProto]) -> bool:
+def drops(node: onnx.NodeProto, numbers: Mapping[str, onnx.TensorProto]) -> bool:
     """Is it a Dropout that was exported for training?"""
     if node.domain not in STANDARD or node.op_type != "Dropout":
         return False
@@ -117,7 +117,7 @@ def draw_dropout(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[Draw, .
     draws: list[Draw] = []
     problems: list[Problem] = []
     for node in model.graph.node:
-        if not _is_on(node, numbers):
+        if not drops(node, numbers):
             continue
         shape = _drawn_shape(model, shapes.get(node.input[0]))
         ratio = numbers.get(node.input[1]) if node.input[1] else None

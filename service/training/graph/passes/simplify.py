@@ -9,6 +9,7 @@ import onnx
 
 from service.training.graph.builder import STANDARD, key_of
 from service.training.graph.flow import duplicate, needed_for, reads, refill, subgraphs
+from service.training.graph.passes.modes import drops
 
 
 def simplify(model: onnx.ModelProto) -> None:
@@ -76,8 +77,5 @@ def _passes_on(node: onnx.NodeProto, numbers: dict[str, onnx.TensorProto]) -> bo
     if node.domain not in STANDARD:
         return False
     if node.op_type == "Dropout" and not any(node.output[1:]):
-        training = node.input[2] if len(node.input) > 2 else ""
-        return not training or (
-            training in numbers and not onnx.numpy_helper.to_array(numbers[training])
-        )
+        return not drops(node, numbers)
     return node.op_type == "Identity"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TypeGuard
 
 import onnx
 from msgspec import Struct
@@ -70,7 +69,8 @@ def divide(
         rearranges = any(node.op_type not in ("Reshape", "Unsqueeze") for node in moves)
         if name in parameters and name not in behind and not rearranges:
             product = written.get(_start(gradient, moves))
-            if name in graph.outnumbering and _is_plain_product(product):
+            is_plain = product is not None and product.op_type == "Gemm" and len(product.input) == 2
+            if name in graph.outnumbering and product is not None and is_plain:
                 factors, remade[name] = _factors(graph, product, len(parts))
                 parts |= factors
             else:
@@ -180,10 +180,6 @@ def _before_moves(
 
 def _start(gradient: Tensor, moves: Sequence[onnx.NodeProto]) -> str:
     return moves[0].input[0] if moves else gradient.name
-
-
-def _is_plain_product(node: onnx.NodeProto | None) -> TypeGuard[onnx.NodeProto]:
-    return node is not None and node.op_type == "Gemm" and len(node.input) == 2
 
 
 def _factors(

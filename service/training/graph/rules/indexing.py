@@ -43,7 +43,8 @@ def _added_rows(g: Tensor, x: Tensor, places: Tensor, axis: int) -> Tensor:
     else:
         summed = _summed_rows(matrix, flat.cast(INT64), moved[0], width)
     is_matrix = x.rank == 2 and axis == 0
-    return _turned_back(summed if is_matrix else summed.reshape(*moved), axis)
+    slices = summed if is_matrix else summed.reshape(*moved)
+    return slices.transpose(*range(1, axis + 1), 0, *range(axis + 1, x.rank))
 
 
 def _summed_rows(rows: Tensor, places: Tensor, count: Tensor, width: Tensor) -> Tensor:
@@ -55,13 +56,6 @@ def _summed_rows(rows: Tensor, places: Tensor, count: Tensor, width: Tensor) -> 
     zeros = graph.numbers(0, rows.dtype).op("Expand", graph.vector(count, width))
     index = places.op("Expand", rows.dims())
     return zeros.op("ScatterElements", index, rows, axis=0, reduction="add")
-
-
-def _turned_back(rows: Tensor, axis: int) -> Tensor:
-    if axis == 0:
-        return rows
-    perm = [*range(1, axis + 1), 0, *range(axis + 1, rows.rank)]
-    return rows.transpose(*perm)
 
 
 def gather_elements(node: Node, g: Tensor) -> Gradients:

@@ -67,14 +67,11 @@ def _by_each(
     if node.wants(0):
         by_a = _summed(g @ unpacked_late(b, g).swap(-1, -2), a, b, y)
     if node.wants(1):
-        flat = b.rank == 2
-        by_b = _by_weight(a, g, b) if flat else _summed(a.swap(-1, -2) @ g, b, a, y)
+        if b.rank == 2:  # one product over all rows instead of a sum of many
+            by_b = multiply(_rows(a, b, 0), _rows(g, b, 1), ta=True).known_like(b)
+        else:
+            by_b = _summed(a.swap(-1, -2) @ g, b, a, y)
     return by_a, by_b
-
-
-def _by_weight(a: Tensor, g: Tensor, b: Tensor) -> Tensor:
-    """If one matrix multiplies every row: one product over all rows instead of a sum of many."""
-    return multiply(_rows(a, b, 0), _rows(g, b, 1), ta=True).known_like(b)
 
 
 def _rows(x: Tensor, b: Tensor, axis: int) -> Tensor:

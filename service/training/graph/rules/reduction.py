@@ -27,8 +27,7 @@ def _kept(node: Node, reduced: Tensor) -> Tensor:
 
 def _is_scalar(node: Node) -> bool:
     """Are all axes summed away? A number broadcasts by itself."""
-    noop = node.attribute("noop_with_empty_axes", 0)
-    return node.optional(1) is None and node.attribute("axes") is None and not noop
+    return node.optional(1) is None and not node.attribute("noop_with_empty_axes", 0)
 
 
 PARTS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
