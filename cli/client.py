@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from cli.errors import Failure, Unreachable, from_response
 from storage.database.codec import dump
+from storage.errors import in_words
 
 if TYPE_CHECKING:
     import ssl
@@ -209,7 +210,7 @@ class Client:
         try:
             own = self.settings.tls_certificate.read_text("ascii")
         except OSError as error:
-            raise Failure(f"HONED_TLS_CERTIFICATE: {error}; or give --url") from error
+            raise Failure(f"HONED_TLS_CERTIFICATE: {in_words(error)}; or give --url") from error
         end = "-----END CERTIFICATE-----\n"
         context = ssl.create_default_context(cadata=own.partition(end)[0] + end)
         context.check_hostname = False

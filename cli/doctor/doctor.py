@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from typing import Any
 import click
 from msgspec.structs import asdict
 
-from api.listeners import listen_on_tcp
+from api.listeners import listen_on_tcp, tls_context
 from cli import listener
 from cli.client import Client
 from cli.commands.device.status import damage_line, restored_line
@@ -22,9 +22,11 @@ from cli.doctor import data
 from cli.errors import Failure
 from cli.options import ClientCommand
 from cli.output import echo_json, echo_text, wants_json
+from service.access.peers import principals_of
 from service.errors import BadSetting
+from service.follow.credentials import login_of
+from service.follow.errors import SourceRefused
 from service.installation.checks import (
-    LAST_WORDS,
     Check,
     check_disk,
     check_onnx,
@@ -34,9 +36,10 @@ from service.installation.checks import (
     check_sandbox,
     check_sqlite,
     check_token_file,
+    probed,
 )
-from service.processes.exits import describe_exit
-from service.processes.interpreter import APPLICATION, command, environment
+from service.models.promotion_hook import require_program
+from service.processes.interpreter import command
 from service.settings import Settings
 from service.training.engines.packages import RUNTIMES, installed_version
 from storage.database.connection import check_database as check_database_structure
@@ -46,7 +49,11 @@ from storage.errors import HoneError, StorageBroken
 
 OF_FOLDER = frozenset({"disk space", "filesystem", "permissions", "token"})
 PROBE = command("cli.doctor.engine_probe")
-PROBE_TIMEOUT_S = 120.0
+TO_WRITE = {
+    errno.EROFS: "check its disk (dmesg) and mount it for writing",
+    errno.ENOSPC: "free some space",
+    errno.ENOTDIR: "remove the file that is in its place",
+}
 OWN_BACKUP = (
     "honed serve puts its own backup back if one is sound; else: honed restore FILE --replace"
 )
@@ -54,30 +61,13 @@ OWN_BACKUP = (
 
 def check_engine_runs() -> Check:
     """Train one step in a child process: an engine that is broken may crash natively."""
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(
-                [*PROBE, folder],
-                capture_output=True,
-                text=True,
-                timeout=PROBE_TIMEOUT_S,
-                cwd=APPLICATION,
-                env={**environment(), "PYTHONWARNINGS": "ignore"},
-                check=False,
-            )
-    except subprocess.TimeoutExpired:
-        return _engine_broken(f"did not train one step in {PROBE_TIMEOUT_S:g} s")
-    if done.returncode == 0:
-        return Check("training", "ok", done.stdout.strip())
-    how = describe_exit(done.returncode)
-    words = done.stderr.strip().rpartition("\n")[2][-LAST_WORDS:]
-    return _engine_broken(f"the child that trains one step {how}: {words}")
-
-
-def _engine_broken(detail: str) -> Check:
+    with tempfile.TemporaryDirectory() as folder:
+        printed, fault = probed([*PROBE, folder])
+    if not fault:
+        return Check("training", "ok", printed.strip())
     name = next(filter(installed_version, RUNTIMES))
     remedy = f"pip install --force-reinstall --no-deps {name}=={installed_version(name)}"
-    return Check("training", "fail", detail, remedy)
+    return Check("training", "fail", f"the child that trains one step {fault}", remedy)
 
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -125,10 +115,10 @@ def all_checks(client: Client, *, verify: bool) -> Iterator[Check]:
     yield check_sqlite()
     try:
         settings = client.settings
-    except BadSetting as error:
-        yield Check(
-            "settings", "fail", error.detail, "mend it; docs/settings.md lists the settings"
-        )
+        require_usable(settings)
+    except (BadSetting, SourceRefused) as error:
+        remedy = "mend it; docs/settings.md lists the settings"
+        yield Check("settings", "fail", error.detail, remedy)
         return
     if client.socket == listener.SOCKET_OF_SERVICE:
         yield from check_folder_of_service(client)
@@ -138,6 +128,14 @@ def all_checks(client: Client, *, verify: bool) -> Iterator[Check]:
         yield check_token_file(client.token_file)
     yield from check_daemon(client)
     yield from data.verify(client) if verify else check_data(client)
+
+
+def require_usable(settings: Settings) -> None:
+    """Raises BadSetting or SourceRefused for what a start would refuse."""
+    tls_context(settings)
+    principals_of(settings.socket_users)
+    require_program(settings.on_promoted)
+    login_of(settings.registry_credentials, "localhost")
 
 
 def check_folder_of_service(client: Client) -> Iterator[Check]:
@@ -244,15 +242,13 @@ def check_port(settings: Settings) -> Check:
 def _writable(folder: Path, existing: Path) -> Check:
     detail = str(folder) if folder == existing else f"{folder} (made at the first start)"
     try:
-        with tempfile.TemporaryFile(dir=existing):
+        with tempfile.TemporaryFile(dir=existing, buffering=0) as file:
+            file.write(bytes(4096))
             return Check("data folder", "ok", detail)
     except OSError as error:
-        return Check(
-            "data folder",
-            "fail",
-            f"{folder}: cannot write: {error.strerror}",
-            "give it to the daemon's user, or set HONED_DATA_DIR to another folder",
-        )
+        remedy = TO_WRITE.get(error.errno or 0, "give it to the daemon's user")
+        detail = f"{folder}: cannot write: {error.strerror}"
+        return Check("data folder", "fail", detail, f"{remedy}, or set HONED_DATA_DIR elsewhere")
 
 
 def _daemon(url: str, health: dict[str, Any]) -> Check:

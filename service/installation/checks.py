@@ -16,10 +16,12 @@ from msgspec import Struct
 
 from service.access.token_secrets import is_secret, read_secret
 from service.policy.checks import size
+from service.processes.exits import describe_exit
 from service.processes.interpreter import APPLICATION, command, environment
 from service.training.engines.packages import RUNTIMES, TRAINING
 from storage.database.connection import sqlite3
 from storage.disk.permissions import open_to_others
+from storage.errors import in_words
 
 MIN_PYTHON = (3, 10)
 TRAINING_VERSION, MIN_RUNTIME = "1.19.2", (1, 22)
@@ -28,6 +30,7 @@ STRICT_TABLES = (3, 37, 0)
 WAL_RACE = (3, 7, 0), (3, 51, 2)
 """First and last SQLite release that may corrupt a WAL database with two writers."""
 SANDBOX_PROBE = command("service.processes.sandbox")
+PROBE_TIMEOUT_S = 120.0
 LAST_WORDS = 400
 LOW_SPACE_BYTES = 2**30
 NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "fuse.sshfs", "glusterfs")
@@ -74,17 +77,10 @@ def check_sandbox() -> Check:
     if sys.platform != "linux":
         of_windows = ", without privileges" if sys.platform == "win32" else ""
         return _no_sandbox(f"children may do all that this user may{of_windows}", "it needs Linux")
-    probe = subprocess.run(
-        SANDBOX_PROBE,
-        capture_output=True,
-        text=True,
-        cwd=APPLICATION,
-        env=environment(),
-        check=False,
-    )
-    if probe.returncode:
-        return Check("sandbox", "fail", probe.stderr.strip()[-LAST_WORDS:], "report this")
-    report = json.loads(probe.stdout)
+    printed, fault = probed(SANDBOX_PROBE)
+    if fault:
+        return Check("sandbox", "fail", f"the child that tries it {fault}", "report this")
+    report = json.loads(printed)
     if not report["seccomp"]:
         remedy = "run a kernel with CONFIG_SECCOMP_FILTER, on x86-64 or aarch64"
         return _no_sandbox("the kernel refuses children no system call", remedy)
@@ -177,6 +173,26 @@ def check_token_file(path: Path) -> Check:
         remedy = "remove it: the next start makes a new token"
         return Check("token", "fail", f"{path} is empty or damaged", remedy)
     return Check("token", "ok", str(path))
+
+
+def probed(line: list[str]) -> tuple[str, str]:
+    """What a command line prints in a child of its own, and how it failed, if it did."""
+    try:
+        done = subprocess.run(
+            line,
+            capture_output=True,
+            text=True,
+            timeout=PROBE_TIMEOUT_S,
+            cwd=APPLICATION,
+            env={**environment(), "PYTHONWARNINGS": "ignore"},
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "", f"did not end in {PROBE_TIMEOUT_S:g} s"
+    except OSError as error:
+        return "", f"cannot be started: {in_words(error)}"
+    words = done.stderr.strip().rpartition("\n")[2][-LAST_WORDS:]
+    return done.stdout, f"{describe_exit(done.returncode)}: {words}" if done.returncode else ""
 
 
 def filesystem(path: Path) -> str:

@@ -4,9 +4,10 @@ import json
 import os
 import socket
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +182,53 @@ def test_a_token_file_that_cannot_be_looked_at_fails(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     check = checks.check_token_file(tmp_path / "file" / "admin.token")
     assert check.status == "fail"
+
+
+@pytest.mark.parametrize(
+    ("variable", "words"),
+    [
+        ("TLS_CERTIFICATE", "belong together"),
+        ("ON_PROMOTED", "there is no program 'nosuch'"),
+        ("SOCKET_USERS", "there is no user 'nosuch'"),
+        ("REGISTRY_CREDENTIALS", "nosuch: No such file or directory"),
+    ],
+)
+def test_a_setting_that_a_start_would_refuse_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, words: str
+) -> None:
+    monkeypatch.setenv("HONED_DATA_DIR", str(tmp_path))
+    value = '{"nosuch": ["*"]}' if variable == "SOCKET_USERS" else "nosuch"
+    monkeypatch.setenv(f"HONED_{variable}", value)
+    *_, settings = doctor.all_checks(Client(), verify=False)
+    assert (settings.name, settings.status) == ("settings", "fail")
+    assert words in settings.detail
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="mounts, as root on Linux")
+def test_a_folder_that_takes_no_bytes_is_told_with_what_helps(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], check=True)
+    try:
+        with suppress(OSError), (folder / "fill").open("wb", buffering=0) as fill:
+            while fill.write(bytes(4096)):
+                pass
+        full, *_ = doctor.check_data_dir(folder)
+        subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+        readonly, *_ = doctor.check_data_dir(folder)
+    finally:
+        subprocess.run(["umount", folder], check=True)
+    assert (full.status, readonly.status) == ("fail", "fail")
+    assert "free some space" in str(full.remedy)
+    assert "mount it for writing" in str(readonly.remedy)
+
+
+def test_an_interpreter_that_cannot_be_started_is_a_failed_check(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("cli.doctor.doctor.PROBE", "service.installation.checks.SANDBOX_PROBE"):
+        monkeypatch.setattr(name, [str(tmp_path)])
+    found = (doctor.check_engine_runs(), checks.check_sandbox())
+    for check in found[: 2 if sys.platform == "linux" else 1]:
+        assert check.status == "fail"
+        assert "cannot be started" in check.detail
