@@ -54,7 +54,7 @@ def class_counts(labels: Any, chosen: NDArray[np.int64], classes: int) -> NDArra
     return totals
 
 
-def holding(labels: Any, classes: Sequence[int]) -> NDArray[np.bool_]:
+def holding(labels: Any, classes: Sequence[int] | NDArray[np.int64]) -> NDArray[np.bool_]:
     """(samples,): whether a label holds one of these classes. labels: of `Batches`."""
     parts = [
         np.isin(some, classes).any(axis=tuple(range(1, some.ndim)))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from service.preprocess import FileKind, for_signature
 from service.preprocess.text import Text
 from service.training.data.batches import Batches, Dataset, Indices, Preprocessed
-from service.training.data.counting import only_counted
+from service.training.data.counting import holding, only_counted
 from service.training.engines.sessions.crew import Crew
 from service.training.errors import NoSamples
 from service.training.protocol.messages.shared import Artifacts
@@ -77,9 +77,11 @@ def load_samples(
             f"the model has no labelled training samples{counted}; upload some, or give labels to"
             " those that wait for one"
         )
-    weights = train_set.weights
+    weights, of_classes = train_set.weights, task.hyperparameters.class_weights or ()
     if weights is not None and not np.delete(weights, base_set).any():
         raise NoSamples("all training samples have the weight 0; give some another")
+    if 0 in of_classes and not holding(train_set.labels, np.flatnonzero(of_classes)).any():
+        raise NoSamples("class_weights has 0 for the classes of all training samples; raise one")
     seen = train_set.ids if task.hyperparameters.epochs != 0 else train_set.ids[:0]
     sent = b64encode(encode(seen)).decode()
     origin = task.start.from_job if task.teacher is None else task.teacher.job

@@ -159,3 +159,13 @@ def test_samples_of_the_weight_0_alone_are_none_to_train_on(served: Served) -> N
     job = served.wait_for_job(served.ask_for_job("weightless", epochs=1)["id"], "failed")
     assert job["error"]["code"] == "no_samples"
     assert "all training samples have the weight 0" in job["error"]["detail"]
+
+
+def test_samples_of_classes_of_the_weight_0_alone_are_none_to_train_on(served: Served) -> None:
+    served.register("classless", mlp(FEATURES, CLASSES))
+    served.upload("classless", x=rows(8, 6), label=np.arange(8) % 2)
+    asked = served.ask_for_job("classless", epochs=1, class_weights=[0, 0, 1])
+    job = served.wait_for_job(asked["id"], "failed")
+    assert job["error"]["code"] == "no_samples"
+    assert "class_weights has 0 for the classes of all" in job["error"]["detail"]
+    assert served.train("classless", epochs=1, class_weights=[0, 1, 1])["version"] == 2
