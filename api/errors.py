@@ -225,12 +225,13 @@ async def _http_exception(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if isinstance(why := error.__cause__, HoneError):  # FastAPI wraps what reading JSON raises
         return await _hone_error(request, why)
-    code = OF_STATUS.get(error.status_code)
-    if code is None:
-        code = "invalid_input" if error.status_code < 500 else "internal"
+    usual = "invalid_input" if error.status_code < 500 else "internal"
+    code = OF_STATUS.get(error.status_code, usual)
+    allowed = _allowed(request) if error.status_code == 405 else ""
+    mend = {404: "; /docs lists the routes", 405: f"; it takes {allowed}"}
     detail = f"{request.method} {request.url.path}: {error.detail}"
-    headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
-    return problem(code, detail, headers=headers)
+    headers = {"Allow": allowed} if allowed else error.headers
+    return problem(code, detail + mend.get(error.status_code, ""), headers=headers)
 
 
 def _allowed(request: Request) -> str:

@@ -144,6 +144,8 @@ def test_a_method_that_a_path_has_not_is_answered_with_all_that_it_has(
         assert answer.status_code == 405, f"{wrong} {path}: {answer.text}"
         allowed = set(answer.headers["allow"].split(", "))
         assert allowed - {"HEAD"} == methods, path
+        assert f"; it takes {answer.headers['allow']}" in answer.text
+    assert served.http.get("/v1/nosuch").json()["detail"].endswith("; /docs lists the routes")
 
 
 @pytest.mark.parametrize(
