@@ -54,7 +54,6 @@ SIDEWAYS = {TURNS[turn] for turn in (5, 6, 7, 8)}
 # The size is checked here before decoding, against a limit below Pillow's own.
 Image.MAX_IMAGE_PIXELS = None
 
-_TAKEN = "PNG, JPEG or WebP"
 _PNG_START = 8
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 """In a JPEG's pixels: 0xFF and a byte that is neither stuffing, nor fill, nor a restart."""
@@ -174,16 +173,14 @@ def _open(data: bytes) -> Image.Image:
     try:
         picture = Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP"))
     except UnidentifiedImageError:
-        raise Unreadable(f"it is no {_TAKEN}; convert it, or send another") from None
+        raise Unreadable("it is no PNG, JPEG or WebP; convert it, or send another") from None
     except DECODE_ERRORS as error:
         raise Unreadable(f"its header cannot be read: {error}") from error
-    if picture.format not in FORMATS:
-        picture.close()
-        raise Unreadable(f"it is {picture.format}; send {_TAKEN}")
     if picture.width * picture.height > MAX_PIXELS:
         width, height = picture.size
         picture.close()
         raise Unreadable(f"it has {width} x {height} pixels, the most is {MAX_PIXELS}; send less")
+    assert picture.format is not None
     if not is_whole(data, FORMATS[picture.format]):
         picture.close()
         raise Unreadable("its end is missing; send the whole file")

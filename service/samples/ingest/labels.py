@@ -146,7 +146,7 @@ class LabelReader(Column):
             return [label for label, _ in named], {
                 i: complaint for i, (_, complaint) in enumerate(named) if complaint
             }
-        rows = self._rows(rows)
+        rows = rows[:, None] if rows.ndim == 1 and self._target.shape == (1,) else rows
         unknown = np.isnan(rows) if self._may_lack_some and rows.dtype.kind == "f" else None
         rows = rows if unknown is None else np.where(unknown, 0, rows)
         converted, bad = convert(rows, self._target.dtype)
@@ -161,9 +161,6 @@ class LabelReader(Column):
         if unknown is not None:
             converted[unknown] = np.nan
         return [self._stored(row) for row in converted], complaints
-
-    def _rows(self, array: NDArray[Any]) -> NDArray[Any]:
-        return array[:, None] if array.ndim == 1 and self._target.shape == (1,) else array
 
     def _are_names(self, value: Any) -> bool:
         is_list = self._names_several and isinstance(value, list)
