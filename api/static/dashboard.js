@@ -5006,6 +5006,13 @@ function reveal(id, top) {
 
 // src/views/parts/save.ts
 var KEPT_MS = 6e4;
+function downloader(app, path, file, { said: said2 = null, ...button }) {
+  const run = async () => {
+    save2(await app.api.bytes(path), file);
+    return said2;
+  };
+  return press(app, { ...button, run });
+}
 function save2(file, name) {
   const link = h("a", { href: URL.createObjectURL(file), download: name });
   link.click();
@@ -5101,7 +5108,12 @@ function filters2(app, model2, hasItems) {
     h(
       "div",
       { class: "buttons", "data-key": "all" },
-      download(app, model2),
+      downloader(app, modelPath(model2.name, "/samples/archive"), `${model2.name}-samples.zip`, {
+        name: `archive:${model2.name}`,
+        label: "Download all",
+        about: `samples of ${model2.name}`,
+        said: `Samples of ${model2.name} downloaded.`
+      }),
       canFilter && hasItems && opener("ask-delete-all", "Delete all …", () => askDeleteAll(app, model2), "that the filter shows", "danger")
     )
   );
@@ -5119,17 +5131,6 @@ function search(app, model2) {
       onchange: (event) => filterTo(app, model2.name, { text: event.currentTarget.value || null })
     })
   );
-}
-function download(app, { name }) {
-  return press(app, {
-    name: `archive:${name}`,
-    label: "Download all",
-    about: `samples of ${name}`,
-    run: async () => {
-      save2(await app.api.bytes(modelPath(name, "/samples/archive")), `${name}-samples.zip`);
-      return `Samples of ${name} downloaded.`;
-    }
-  });
 }
 function counted(app, model2) {
   const known = stats(app, model2.name);
@@ -6367,15 +6368,7 @@ function checkpointItem(app, model2, checkpoint) {
       "div",
       { class: "buttons" },
       opener(`train-from:${id}`, "Train from this …", () => openTraining(app, model2, checkpoint), about),
-      press(app, {
-        name: `content:${id}`,
-        label: "Download",
-        about,
-        run: async () => {
-          save2(await app.api.bytes(`/v1/checkpoints/${id}/content`), `checkpoint-${id}`);
-          return null;
-        }
-      })
+      downloader(app, `/v1/checkpoints/${id}/content`, `checkpoint-${id}`, { name: `content:${id}`, label: "Download", about })
     ),
     h(
       "details",
@@ -6533,16 +6526,12 @@ function variantItem(app, { name }, version, { variant, title, what, suffix }) {
     { "data-key": variant },
     h("p", {}, h("strong", {}, title), h("span", { class: "quiet" }, ` ${size === null ? what : bytes(size)}`)),
     known !== void 0 && h("p", { class: isRefused ? "problem" : "quiet" }, known.reason),
-    !isRefused && press(app, {
+    !isRefused && downloader(app, withQuery(modelPath(name, `/versions/${number2}/model.onnx`), { variant }), `${name}-${number2}${suffix}`, {
       name: `variant:${name}:${number2}:${variant}`,
       label: known ? "Download" : "Create and download",
       about: `${title} of version ${number2}`,
       stale: [modelPath(name, "/versions")],
-      run: async () => {
-        const path = withQuery(modelPath(name, `/versions/${number2}/model.onnx`), { variant });
-        save2(await app.api.bytes(path), `${name}-${number2}${suffix}`);
-        return `${title} of version ${number2} downloaded.`;
-      }
+      said: `${title} of version ${number2} downloaded.`
     })
   );
 }
@@ -6624,16 +6613,7 @@ function moves(app, model2, version, isLatest) {
     }),
     compareLink(model2, number2),
     version.job_id !== null && opener(`trained:${name}:${number2}`, "Trained on …", () => openTrained(app, model2, number2), about),
-    press(app, {
-      name: `download:${name}:${number2}`,
-      label: "Download",
-      about,
-      run: async () => {
-        const file = await app.api.bytes(modelPath(name, `/versions/${number2}/model.onnx`));
-        save2(file, `${name}-${number2}.onnx`);
-        return null;
-      }
-    })
+    downloader(app, modelPath(name, `/versions/${number2}/model.onnx`), `${name}-${number2}.onnx`, { name: `download:${name}:${number2}`, label: "Download", about })
   ];
 }
 function compareLink({ name, latest_version: latest2 }, number2) {
@@ -7113,13 +7093,10 @@ function dataView(app) {
           return "Verification started: all stored data is compared with its digests.";
         }
       }),
-      press(app, {
+      downloader(app, "/v1/backup", `honed-${(/* @__PURE__ */ new Date()).toISOString().slice(0, 10)}.zip`, {
         name: "backup",
         label: "Download a backup",
-        run: async () => {
-          save2(await app.api.bytes("/v1/backup"), `honed-${(/* @__PURE__ */ new Date()).toISOString().slice(0, 10)}.zip`);
-          return "Backup downloaded. Restore it with honed restore.";
-        }
+        said: "Backup downloaded. Restore it with honed restore."
       })
     )
   );

@@ -18,8 +18,8 @@ import { askDelete, askDeleteAll, chosen } from "./deletion";
 import { gridView } from "./grid";
 import { labellingView } from "./spans";
 import { choice } from "../parts/filters";
-import { loading, opener, outcome, press } from "../parts/parts";
-import { save } from "../parts/save";
+import { loading, opener, outcome } from "../parts/parts";
+import { downloader } from "../parts/save";
 import { uploadView } from "./upload";
 
 const KEYED_CLASSES = 10;
@@ -75,7 +75,12 @@ function filters(app: App, model: Model, hasItems: boolean): HTMLElement {
     h(
       "div",
       { class: "buttons", "data-key": "all" },
-      download(app, model),
+      downloader(app, modelPath(model.name, "/samples/archive"), `${model.name}-samples.zip`, {
+        name: `archive:${model.name}`,
+        label: "Download all",
+        about: `samples of ${model.name}`,
+        said: `Samples of ${model.name} downloaded.`,
+      }),
       canFilter && hasItems && opener("ask-delete-all", "Delete all …", () => askDeleteAll(app, model), "that the filter shows", "danger"),
     ),
   );
@@ -94,18 +99,6 @@ function search(app: App, model: Model): HTMLElement {
       onchange: (event: Event) => filterTo(app, model.name, { text: (event.currentTarget as HTMLInputElement).value || null }),
     }),
   );
-}
-
-function download(app: App, { name }: Model): HTMLElement {
-  return press(app, {
-    name: `archive:${name}`,
-    label: "Download all",
-    about: `samples of ${name}`,
-    run: async () => {
-      save(await app.api.bytes(modelPath(name, "/samples/archive")), `${name}-samples.zip`);
-      return `Samples of ${name} downloaded.`;
-    },
-  });
 }
 
 function counted(app: App, model: Model): string {

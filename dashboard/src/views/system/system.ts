@@ -6,7 +6,7 @@ import type { Verification } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { bytes, clock, plural } from "../../page/format";
 import { heading, loading, missing, press, section, tabs } from "../parts/parts";
-import { save } from "../parts/save";
+import { downloader } from "../parts/save";
 import { aboutView, backupsView, findingsView } from "./about";
 import { auditView } from "./audit";
 import { eventsView } from "./events";
@@ -54,13 +54,10 @@ function dataView(app: App): HTMLElement {
           return "Verification started: all stored data is compared with its digests.";
         },
       }),
-      press(app, {
+      downloader(app, "/v1/backup", `honed-${new Date().toISOString().slice(0, 10)}.zip`, {
         name: "backup",
         label: "Download a backup",
-        run: async () => {
-          save(await app.api.bytes("/v1/backup"), `honed-${new Date().toISOString().slice(0, 10)}.zip`);
-          return "Backup downloaded. Restore it with honed restore.";
-        },
+        said: "Backup downloaded. Restore it with honed restore.",
       }),
     ),
   );

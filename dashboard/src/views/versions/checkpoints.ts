@@ -10,8 +10,8 @@ import { bytes, count } from "../../page/format";
 import { openTraining } from "../models/train";
 import { moreButton } from "../parts/filters";
 import { settingsForm } from "../parts/form";
-import { badge, opener, press, remover, section, when } from "../parts/parts";
-import { save } from "../parts/save";
+import { badge, opener, remover, section, when } from "../parts/parts";
+import { downloader } from "../parts/save";
 
 const PAGE = 5;
 
@@ -48,15 +48,7 @@ function checkpointItem(app: App, model: Model, checkpoint: Checkpoint): HTMLEle
       "div",
       { class: "buttons" },
       opener(`train-from:${id}`, "Train from this …", () => openTraining(app, model, checkpoint), about),
-      press(app, {
-        name: `content:${id}`,
-        label: "Download",
-        about,
-        run: async () => {
-          save(await app.api.bytes(`/v1/checkpoints/${id}/content`), `checkpoint-${id}`);
-          return null;
-        },
-      }),
+      downloader(app, `/v1/checkpoints/${id}/content`, `checkpoint-${id}`, { name: `content:${id}`, label: "Download", about }),
     ),
     h(
       "details",

@@ -5,8 +5,7 @@ import { modelPath, withQuery } from "../../daemon/api";
 import type { Model, Version } from "../../daemon/types";
 import { h } from "../../page/dom";
 import { bytes } from "../../page/format";
-import { press } from "../parts/parts";
-import { save } from "../parts/save";
+import { downloader } from "../parts/save";
 
 const KINDS = [
   { variant: "int8", title: "int8", what: "quantized, a quarter of the size", suffix: ".int8.onnx" },
@@ -34,16 +33,12 @@ function variantItem(app: App, { name }: Model, version: Version, { variant, tit
     h("p", {}, h("strong", {}, title), h("span", { class: "quiet" }, ` ${size === null ? what : bytes(size)}`)),
     known !== undefined && h("p", { class: isRefused ? "problem" : "quiet" }, known.reason),
     !isRefused &&
-      press(app, {
+      downloader(app, withQuery(modelPath(name, `/versions/${number}/model.onnx`), { variant }), `${name}-${number}${suffix}`, {
         name: `variant:${name}:${number}:${variant}`,
         label: known ? "Download" : "Create and download",
         about: `${title} of version ${number}`,
         stale: [modelPath(name, "/versions")],
-        run: async () => {
-          const path = withQuery(modelPath(name, `/versions/${number}/model.onnx`), { variant });
-          save(await app.api.bytes(path), `${name}-${number}${suffix}`);
-          return `${title} of version ${number} downloaded.`;
-        },
+        said: `${title} of version ${number} downloaded.`,
       }),
   );
 }

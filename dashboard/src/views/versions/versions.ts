@@ -9,7 +9,7 @@ import { to } from "../../app/route";
 import type { Model, Version } from "../../daemon/types";
 import { type Measure, measureOf } from "../../page/words";
 import { badge, confirm, opener, press, section, when } from "../parts/parts";
-import { save } from "../parts/save";
+import { downloader } from "../parts/save";
 import { openTrained } from "./trained";
 import { variantsView } from "./variants";
 
@@ -98,16 +98,7 @@ function moves(app: App, model: Model, version: Version, isLatest: boolean): Chi
         }),
     compareLink(model, number),
     version.job_id !== null && opener(`trained:${name}:${number}`, "Trained on …", () => openTrained(app, model, number), about),
-    press(app, {
-      name: `download:${name}:${number}`,
-      label: "Download",
-      about,
-      run: async () => {
-        const file = await app.api.bytes(modelPath(name, `/versions/${number}/model.onnx`));
-        save(file, `${name}-${number}.onnx`);
-        return null;
-      },
-    }),
+    downloader(app, modelPath(name, `/versions/${number}/model.onnx`), `${name}-${number}.onnx`, { name: `download:${name}:${number}`, label: "Download", about }),
   ];
 }
 
