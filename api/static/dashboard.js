@@ -1356,6 +1356,7 @@ async function relabel(app, model2, path, changes) {
 }
 
 // src/app/queries.ts
+var SCRIPT = "/dashboard/dashboard.js";
 var CURVE_PAGE = 500;
 var HISTORY_MS = 55e3;
 var DRIFTS_READ = 100;
@@ -1364,6 +1365,13 @@ var ENDED = ["succeeded", "failed", "cancelled"];
 var JOBS_READ = 50;
 var RUNNING = `/v1/jobs?${inStates(["running"])}`;
 var WAITING = `/v1/jobs?${inStates(["queued", "paused"])}`;
+function compareScript(app) {
+  app.resources.read(SCRIPT, async (api, before) => {
+    const script = await (await api.bytes(SCRIPT)).text();
+    if (before !== void 0 && before !== script) throw new Refused(409, "upgraded", "The daemon was upgraded. Reload this page.");
+    return script;
+  });
+}
 function device(app) {
   return app.resources.read("/v1/device");
 }
@@ -7142,6 +7150,7 @@ function titleOf(route) {
 function pageView(app, forget2) {
   const { parts } = app.route;
   const place = placeOf2(app.route);
+  compareScript(app);
   const [pinned, main] = [pinnedView(app), place ? place.view(app, parts) : missing("Page", HOME, "Overview")];
   return [
     navigation(app, place, forget2),

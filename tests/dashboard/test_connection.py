@@ -163,11 +163,15 @@ def test_a_daemon_that_goes_away_is_missed_and_found_again(
     served.stop()
     page.get_by_text("The daemon is not responding.").wait_for()
     assert page.get_by_role("button", name="Download version 1").is_disabled()
+    upgraded = page.get_by_text("The daemon was upgraded. Reload this page.")
+    assert upgraded.count() == 0
+    page.route("**/dashboard/dashboard.js", lambda it: it.fulfill(body="another"))
     command = ["serve", "--port", port, "--data-dir", str(served.data_dir)]
     again = start_daemon(command, os.environ, served.log)
     try:
         page.locator(".connection.live").wait_for()
         page.get_by_text("The daemon is not responding.").wait_for(state="hidden")
+        upgraded.wait_for()
         with httpx.Client(base_url=served.url, trust_env=False) as client:
             token = {"Authorization": f"Bearer {served.token}"}
             client.delete("/v1/models/before", headers=token).raise_for_status()

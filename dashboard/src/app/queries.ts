@@ -4,6 +4,7 @@ import { type Api, modelPath, Refused, withQuery } from "../daemon/api";
 import type { App } from "./app";
 import type { Answer, Comparison, Device, DeviceHistory, Drift, Fault, Job, JobLog, JobState, Model, Page, Point, Policy, PolicyCheck, Sample, SampleStats, Told, Trigger, Version } from "../daemon/types";
 
+const SCRIPT = "/dashboard/dashboard.js";
 const CURVE_PAGE = 500;
 const HISTORY_MS = 55_000;
 const DRIFTS_READ = 100;
@@ -19,6 +20,15 @@ export interface Pages<T> {
   /** undefined until the first page is loaded, null if the daemon refuses to tell. */
   items: T[] | null | undefined;
   isWhole: boolean;
+}
+
+/** Tells whether the daemon was upgraded under the page: its script is read anew whenever the daemon answers again. */
+export function compareScript(app: App): void {
+  app.resources.read(SCRIPT, async (api, before) => {
+    const script = await (await api.bytes(SCRIPT)).text();
+    if (before !== undefined && before !== script) throw new Refused(409, "upgraded", "The daemon was upgraded. Reload this page.");
+    return script;
+  });
 }
 
 export function device(app: App): Device | null | undefined {

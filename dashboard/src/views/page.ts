@@ -3,6 +3,7 @@
 import type { App } from "../app/app";
 import { type Child, h } from "../page/dom";
 import { clock } from "../page/format";
+import { compareScript } from "../app/queries";
 import { HOME, type Route, to } from "../app/route";
 import type { Connection } from "../app/state";
 import { addPage } from "./models/add";
@@ -57,6 +58,7 @@ export function titleOf(route: Route): string {
 export function pageView(app: App, forget: () => void): Child[] {
   const { parts } = app.route;
   const place = placeOf(app.route);
+  compareScript(app);
   // First: notices are about what these read.
   const [pinned, main] = [pinnedView(app), place ? place.view(app, parts) : missing("Page", HOME, "Overview")];
   return [
