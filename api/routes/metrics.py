@@ -24,7 +24,6 @@ from storage.store import Store
 router = APIRouter(tags=["metrics"], route_class=ScopedRoute)
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-MODELS_AT_A_TIME = 1000
 Labels = Mapping[str, object]
 Sample = tuple[Labels, float]
 
@@ -51,7 +50,7 @@ def _families(
     store: Store, observation: Observation | None, names: Collection[str] | None
 ) -> Iterator[str]:
     """observation: None to leave out the verdict. names: of the models to include, None for all."""
-    models = list(_models(store, names))
+    models = store.models.list(names=names)
     counts = store.jobs.counts(names)
     yield _gauge("honed_info", "The daemon's version.", [({"version": version("honed")}, 1)])
     yield _gauge(
@@ -110,13 +109,6 @@ def _verdict(observation: Observation) -> Iterator[str]:
         "The conditions that keep jobs from training now.",
         [({"condition": blocker.condition}, 1) for blocker in observation.verdict.blocked_by],
     )
-
-
-def _models(store: Store, names: Collection[str] | None) -> Iterator[Model]:
-    last: str | None = None
-    while rows := store.models.list(MODELS_AT_A_TIME, last, names=names):
-        yield from rows
-        last = rows[-1].name
 
 
 def _gauge(name: str, text: str, samples: list[Sample]) -> str:

@@ -112,7 +112,7 @@ async def list_samples(
         return await _suspects(daemon, model, alone=alone, limit=limit, cursor=cursor)
     if order == "id":
         rows = await run_in_threadpool(
-            daemon.store.samples.list, model.id, where, limit=limit + 1, after=after_id(cursor)
+            daemon.store.samples.list, model.id, where, limit=limit + 1, after=after_id(cursor) or 0
         )
         return page(rows, limit, show=lambda row: present.sample(row, model))
     if where != SampleFilter(unlabelled=True) or text is not None:

@@ -31,7 +31,6 @@ from storage.errors import AlreadyExists, StorageFull, UnknownSchema, file_size
 from storage.records.jobs import JobState
 from storage.store import Store
 
-MODELS_AT_ONCE = 100
 UNTOLD = "its database names files that are not in it: {lost}"
 
 Advance = Callable[[int], None]
@@ -173,15 +172,10 @@ def _count(folder: Path, contents: Contents, now: datetime) -> Restored:
         lost = store.lost
         if lost != Lost() and not (contents.missing or contents.damaged):
             raise wrong(f"/{DATABASE}", UNTOLD.format(lost=lost))
-        models = samples = 0
-        after: str | None = None
-        while page := store.models.list(MODELS_AT_ONCE, after):
-            after = page[-1].name
-            models += len(page)
-            counts = [model.samples for model in page]
-            samples += sum(
-                count.train + count.validation + count.base + count.unlabelled for count in counts
-            )
+        counts = [model.samples for model in store.models.list()]
+        samples = sum(
+            count.train + count.validation + count.base + count.unlabelled for count in counts
+        )
         interrupted = store.jobs.counts().get(JobState.RUNNING, 0)
         tokens = sum(
             token.revoked_at is None and (token.expires_at is None or token.expires_at > now)
@@ -189,7 +183,7 @@ def _count(folder: Path, contents: Contents, now: datetime) -> Restored:
         )
     finally:
         store.close()
-    return Restored(contents, models, samples, interrupted, tokens, lost)
+    return Restored(contents, len(counts), samples, interrupted, tokens, lost)
 
 
 def _give_to_owner(folder: Path, data_dir: Path) -> None:

@@ -15,8 +15,6 @@ from storage.versions.retention import RetentionLimits
 
 logger = logging.getLogger(__name__)
 
-MODELS_AT_ONCE = 100
-
 
 class RetentionPolicy(Struct, frozen=True):
     """None is no limit. max_versions: besides those that always stay, see docs/promotion.md."""
@@ -54,8 +52,5 @@ def prune(store: Store, model: Model) -> list[int]:
 
 def prune_all(store: Store) -> None:
     """Prune every model: versions also age when no job runs."""
-    after: str | None = None
-    while models := store.models.list(MODELS_AT_ONCE, after):
-        for model in models:
-            prune(store, model)
-        after = models[-1].name
+    for model in store.models.list():
+        prune(store, model)

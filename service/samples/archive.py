@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -49,7 +49,7 @@ def write_archive(store: Store, model: Model) -> Iterator[bytes]:
     if a class is removed meanwhile.
     """
     buffer = ForwardBuffer()
-    newest = store.samples.list(model.id, limit=1, newest_first=True)
+    newest = store.samples.newest_id(model.id)
     with zipfile.ZipFile(buffer, "w", allowZip64=True) as archive:
         archive.writestr(MANIFEST, dump(_manifest(model), indent=2))
         end = {"chunks": 0, "damaged": 0}
@@ -110,13 +110,9 @@ def _count_chunks(archive: zipfile.ZipFile) -> int:
     return chunks
 
 
-def _chunks(
-    store: Store, model: Model, newest: Sequence[Sample]
-) -> Iterator[tuple[bytes, bytes, bytes]]:
+def _chunks(store: Store, model: Model, newest: int) -> Iterator[tuple[bytes, bytes, bytes]]:
     """(JSON lines, records, JSON lines of damaged ones) of some samples at a time."""
-    if not newest:
-        return
-    where, after = SampleFilter(up_to=newest[0].id), 0
+    where, after = SampleFilter(up_to=newest), 0
     lines, data, damaged = bytearray(), bytearray(), bytearray()
     while page := store.samples.list(model.id, where, limit=SAMPLES_AT_ONCE, after=after):
         after = page[-1].id

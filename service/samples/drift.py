@@ -59,7 +59,7 @@ class DriftWatch:
     async def report(self, model: Model) -> DriftReport:
         """Raises ChildDied, NotFound."""
         version = await asyncio.to_thread(self._store.integrity.latest, model.id)
-        newest = await asyncio.to_thread(self._newest, model)
+        newest = await asyncio.to_thread(self._store.samples.newest_id, model.id)
 
         async def compare() -> DriftReport:
             before = self._reports.newest(model.id)
@@ -123,7 +123,3 @@ class DriftWatch:
                 "features": report.found.drifted,
             }
             self._store.events.append(EVENT, model.name, data)
-
-    def _newest(self, model: Model) -> int:
-        rows = self._store.samples.list(model.id, limit=1, newest_first=True)
-        return rows[0].id if rows else 0

@@ -69,7 +69,8 @@ class SampleRanking:
 
     async def _current(self, model: Model, what: Ranks) -> Ranking:
         version = await asyncio.to_thread(self._store.integrity.latest, model.id)
-        newest = await asyncio.to_thread(self._newest, model, what)
+        where = SampleFilter(unlabelled=what == "unlabelled")
+        newest = await asyncio.to_thread(self._store.samples.newest_id, model.id, where)
         source = (version.version, model.signature.target.ids, newest)
 
         async def rank() -> Ranking:
@@ -80,11 +81,6 @@ class SampleRanking:
             return _sorted(await self._short_tasks.ask(task, Ranked, failure=failure), what)
 
         return await self._rankings.get((model.id, what), source, rank)
-
-    def _newest(self, model: Model, what: Ranks) -> int:
-        where = SampleFilter(unlabelled=what == "unlabelled")
-        rows = self._store.samples.list(model.id, where, limit=1, newest_first=True)
-        return rows[0].id if rows else 0
 
     def _page(
         self, model: Model, ranking: Ranking, limit: int, after: int

@@ -180,20 +180,24 @@ class Samples(Repository):
         where: SampleFilter = SampleFilter(),  # noqa: B008 - frozen
         *,
         limit: int,
-        after: int | None = None,
-        newest_first: bool = False,
+        after: int = 0,
     ) -> builtins.list[Sample]:
         """Samples that match the filter, by id; after: the last id of the previous page."""
         condition, parameters = where.sql(model_id)
-        if after is not None:
-            condition += f" AND id {'<' if newest_first else '>'} ?"
-            parameters.append(after)
-        order = "DESC" if newest_first else "ASC"
         rows = self._readers.all(
-            f"SELECT * FROM samples WHERE {condition} ORDER BY id {order} LIMIT ?",  # noqa: S608
-            (*parameters, limit),
+            f"SELECT * FROM samples WHERE {condition} AND id > ? ORDER BY id LIMIT ?",  # noqa: S608
+            (*parameters, after, limit),
         )
         return [to_sample(row) for row in rows]
+
+    def newest_id(self, model_id: int, where: SampleFilter = SampleFilter()) -> int:  # noqa: B008
+        """The id of the newest sample that matches the filter, 0 if none does."""
+        condition, parameters = where.sql(model_id)
+        row = self._readers.one(
+            f"SELECT id FROM samples WHERE {condition} ORDER BY id DESC LIMIT 1",  # noqa: S608
+            parameters,
+        )
+        return 0 if row is None else int(row["id"])
 
     def ids(
         self,

@@ -110,9 +110,11 @@ class Models(Repository):
             return find_model(connection, "id", row["model_id"], base=row["base"])
 
     def list(
-        self, limit: int, after: str | None = None, *, names: Collection[str] | None = None
+        self, limit: int = -1, after: str | None = None, *, names: Collection[str] | None = None
     ) -> builtins.list[Model]:
-        """Models by name; after: the last name of the previous page. names: only these."""
+        """Models by name; after: the last name of the previous page. names: only these. limit: -1
+        for all.
+        """
         condition, chosen = among("name", names)
         return self._readers.read(
             fetch_models,

@@ -74,8 +74,8 @@ READS: dict[str, Callable[[Store, Model], object]] = {
     "by key": lambda store, model: store.samples.list(
         model.id, SampleFilter(key="k7"), limit=10, after=1
     ),
-    "by key, of a split": lambda store, model: store.samples.list(
-        model.id, SampleFilter(key="k7", split=Split.TRAIN), limit=10, newest_first=True
+    "by key, of a split": lambda store, model: store.samples.newest_id(
+        model.id, SampleFilter(key="k7", split=Split.TRAIN)
     ),
     "ids by key": lambda store, model: store.samples.ids(model.id, SampleFilter(key="k7")),
 }

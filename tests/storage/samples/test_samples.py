@@ -11,7 +11,7 @@ def test_lists_meet_every_condition(store, add_model, upload):
     upload(store, model, [1, 2, None, 1, None], split=Split.TRAIN)
     upload(store, model, [1], split=Split.VALIDATION)
 
-    def ids(after=None, **conditions):
+    def ids(after=0, **conditions):
         where = SampleFilter(**conditions)
         return [each.id for each in store.samples.list(model.id, where, limit=10, after=after)]
 
