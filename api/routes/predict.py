@@ -26,9 +26,10 @@ from service.errors import InvalidInput
 from service.prediction import inputs as bodies
 from service.prediction.answers import Fields, arrays_of, as_bytes, as_json, as_npz
 from service.prediction.inputs import READERS
-from service.prediction.pixels import MASKS, as_png, as_runs, with_masks
+from service.prediction.pixels import MASKS, as_runs, with_masks
 from service.prediction.predictor import Prediction, Serving
 from service.prediction.results import Wanted, interpret
+from service.preprocess.masks.labels import as_png
 from service.samples.ingest.require import require_tensors, takes_files
 from service.samples.ingest.texts import texts_of
 from service.training.tasks import TASKS

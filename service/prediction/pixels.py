@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
@@ -54,15 +53,6 @@ def as_runs(masks: Array, names: Sequence[str] | None) -> Array:
 def _runs(mask: Pixels, value: int, names: Sequence[str] | None) -> dict[str, Any]:
     is_class = names is not None and value < len(names)
     return {"label": names[value] if names and is_class else value, **encode(mask == value)}
-
-
-def as_png(mask: Pixels) -> bytes:
-    """Gray, of 8 bits."""
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.fromarray(mask).save(buffer, "PNG")
-    return buffer.getvalue()
 
 
 def told_boxes(

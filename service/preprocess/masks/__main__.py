@@ -5,7 +5,6 @@ A mask, like a photo, may be malicious: the daemon decodes none.
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from service.preprocess.kind import TOO_LARGE, Unreadable
 from service.preprocess.masks.labels import (
     UNCOUNTED,
     Pixels,
+    as_png,
     beyond_classes,
     occurring,
     values_of,
@@ -51,7 +51,7 @@ def answer(question: Frame) -> Frame:
             is_bilevel = classes == 2 and bool(held[UNCOUNTED] and not held[1])
             return Frame({"black_and_white": is_bilevel}, {"png": np.frombuffer(label, np.uint8)})
         values = _painted(question.header["runs"], size, classes, names)
-        return Frame({}, {"png": np.frombuffer(_png(values), np.uint8)})
+        return Frame({}, {"png": np.frombuffer(as_png(values), np.uint8)})
     except Unreadable as error:
         return Frame({"fault": str(error)})
     except MemoryError:
@@ -90,14 +90,6 @@ def _class(label: Any, classes: int, names: Sequence[str]) -> int:
         return label
     known = ", ".join(map(repr, names[:20])) or f"0 to {classes - 1}"
     raise Unreadable(f"run lengths of the label {label!r:.100}; the model's classes are {known}")
-
-
-def _png(values: Pixels) -> bytes:
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.fromarray(values).save(buffer, "PNG")
-    return buffer.getvalue()
 
 
 if __name__ == "__main__":

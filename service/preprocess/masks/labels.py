@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from typing import TypeAlias
 
 import numpy as np
@@ -25,6 +26,15 @@ _SIZE, _DEPTH = slice(16, 24), slice(24, 26)
 _GRAY, _PALETTE = 0, 3
 _SCALES = {(2, _GRAY): 85, (4, _GRAY): 17}
 """What Pillow multiplies gray of few bits by."""
+
+
+def as_png(mask: Pixels) -> bytes:
+    """Gray, of 8 bits."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(mask).save(buffer, "PNG")
+    return buffer.getvalue()
 
 
 def digest_of(label: bytes) -> bytes:
