@@ -21,8 +21,8 @@ from api.schemas.samples import (
 from api.schemas.versions import AliasBody, ComparisonBody, VariantBody, VersionBody
 from service.access.principal import Principal, Scope
 from service.federation.consent import consent_of
+from service.models.promotion.best import retention_policy
 from service.models.promotion.policy import gate_policy
-from service.models.retention import retention_policy
 from service.models.version_comparison import SideBySide
 from service.samples.base_set import BaseSet
 from service.samples.drift import DriftReport

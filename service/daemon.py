@@ -31,9 +31,9 @@ from service.jobs.sleep import SleepWatch
 from service.logs import event
 from service.models.classes import Classes
 from service.models.latest import LatestVersions
+from service.models.promotion.best import prune_all
 from service.models.promotion_hook import PromotionHook, require_program
 from service.models.registry import Registry
-from service.models.retention import prune_all
 from service.models.upgrade.upgrades import Upgrades
 from service.models.variants import VariantMaker
 from service.models.version_comparison import VersionComparison

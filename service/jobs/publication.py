@@ -15,8 +15,7 @@ from service.jobs.recorder import Recorder
 from service.jobs.tasks import evaluate_task
 from service.jobs.training_tasks import model_of
 from service.logs import event
-from service.models import retention
-from service.models.promotion.best import find_best
+from service.models.promotion.best import find_best, prune
 from service.models.promotion.gate import BestComparison, Decision, decide
 from service.models.promotion.policy import gate_policy, judges_by_base_set
 from service.training.protocol.messages.comparison import Comparison, Evaluate, Evaluated
@@ -206,7 +205,7 @@ class Publication:
     def _prune(self) -> None:
         """Remove old versions. Failure does not affect the job, and is retried within the hour."""
         try:
-            retention.prune(self._store, self._store.models.get_by_id(self._job.model_id))
+            prune(self._store, self._store.models.get_by_id(self._job.model_id))
         except HoneError as error:
             self._log("versions.not_pruned", error=error.detail)
 

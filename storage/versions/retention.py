@@ -38,16 +38,15 @@ DELETE FROM checkpoints WHERE job_id = ? AND NOT pinned AND {UNNEEDED} RETURNING
 """  # noqa: S608 - our own
 
 
-class RetentionLimits(Struct, frozen=True):
-    """The limits of a model, None for no limit.
+class RetentionPolicy(Struct, frozen=True):
+    """The limits of a model, None for no limit; see docs/promotion.md.
 
-    versions: not counting those that always stay. size_bytes: of the files of all versions
-    together.
+    max_versions: besides those that always stay. max_bytes: of the files of all versions together.
     """
 
-    versions: int | None = None
-    age: timedelta | None = None
-    size_bytes: int | None = None
+    max_versions: int | None = 20
+    max_age_days: float | None = None
+    max_bytes: int | None = None
 
 
 class Retention:
@@ -67,7 +66,7 @@ class Retention:
         self,
         transaction: Transaction,
         model_id: int,
-        limits: RetentionLimits,
+        limits: RetentionPolicy,
         *,
         keep: Collection[int] = (),
     ) -> list[int]:
@@ -96,7 +95,7 @@ def _beyond(
     transaction: Transaction,
     model_id: int,
     rows: list[sqlite3.Row],
-    limits: RetentionLimits,
+    limits: RetentionPolicy,
     *,
     keep: Collection[int],
 ) -> list[sqlite3.Row]:
@@ -104,15 +103,15 @@ def _beyond(
     kept = _kept_always(transaction, model_id, rows) | {*keep}
     removable = [row for row in rows if row["version"] not in kept]
     gone = set()
-    if limits.versions is not None:
-        gone |= {row["version"] for row in removable[limits.versions :]}
-    if limits.age is not None:
-        oldest = transaction.now - limits.age
+    if limits.max_versions is not None:
+        gone |= {row["version"] for row in removable[limits.max_versions :]}
+    if limits.max_age_days is not None:
+        oldest = transaction.now - timedelta(days=limits.max_age_days)
         gone |= {row["version"] for row in removable if load_time(row["created_at"]) < oldest}
-    if limits.size_bytes is not None:
+    if limits.max_bytes is not None:
         total = sum(row["size_bytes"] for row in rows if row["version"] not in gone)
         for row in reversed(removable):
-            if total > limits.size_bytes and row["version"] not in gone:
+            if total > limits.max_bytes and row["version"] not in gone:
                 gone.add(row["version"])
                 total -= row["size_bytes"]
     return [row for row in reversed(removable) if row["version"] in gone]

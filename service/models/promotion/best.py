@@ -1,13 +1,21 @@
-"""The best promoted version: the baseline that keeps small losses from adding up."""
+"""The best promoted version: the baseline that keeps small losses from adding up. It stays when
+older versions are removed.
+"""
 
 from __future__ import annotations
 
+import logging
+
+from service.logs import event
 from service.models.promotion.policy import GatePolicy, gate_policy, place_of
 from service.training.tasks import METRICS
 from service.training.tasks.task import figure_of
 from storage.records.models import Model
 from storage.records.versions import Version
 from storage.store import Store
+from storage.versions.retention import RetentionPolicy
+
+logger = logging.getLogger(__name__)
 
 VERSIONS_AT_ONCE = 1000
 
@@ -49,3 +57,29 @@ def _scores(versions: list[Version], policy: GatePolicy, *, on_base_set: bool) -
         if number is not None and figure is not None:
             scores[number] = METRICS[policy.metric].gain(0.0, figure)
     return scores
+
+
+def retention_policy(model: Model) -> RetentionPolicy:
+    """The model's retention, with defaults for what it does not set."""
+    return RetentionPolicy(**model.retention)
+
+
+def prune(store: Store, model: Model) -> list[int]:
+    """Remove the versions that the model's retention no longer allows; returns their numbers.
+
+    The best promoted versions on the validation samples and on the base set stay: the gate measures
+    candidates against them.
+    """
+    latest = store.versions.by_alias(model.id, "latest")
+    bests = [find_best(store, model, latest=latest, on_base_set=base) for base in (False, True)]
+    keep = [best.version for best in bests if best is not None]
+    gone = store.retention.prune(model.id, retention_policy(model), keep=keep)
+    if gone:
+        event(logger, logging.INFO, "versions.pruned", model=model.name, versions=gone)
+    return gone
+
+
+def prune_all(store: Store) -> None:
+    """Prune every model: versions also age when no job runs."""
+    for model in store.models.list():
+        prune(store, model)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stored import adopt, new_model, publish, start_job
 
-from service.models.retention import prune_all
+from service.models.promotion.best import prune_all
 from storage.store import Store
 
 

@@ -6,7 +6,7 @@ from stored import publish, save_final, start_job
 
 from storage.errors import NotFound
 from storage.records.jobs import JobState, NewJob
-from storage.versions.retention import RetentionLimits
+from storage.versions.retention import RetentionPolicy
 
 JOBS, NEW_SAMPLES, VALIDATION = 300, 256, 0.1
 
@@ -72,7 +72,7 @@ def test_retention_drops_the_records_that_no_version_needs(store, model, finish)
     store.jobs.move(failed.id, JobState.RUNNING, JobState.FAILED)
     pinned = store.checkpoints.update(store.checkpoints.latest_of(jobs[3].id).id, pinned=True)
 
-    store.retention.prune(model.id, RetentionLimits(versions=1))
+    store.retention.prune(model.id, RetentionPolicy(max_versions=1))
 
     kept = {each.job_id for each in store.versions.list(model.id, 20)} - {None}
     assert recorded(store).keys() == kept | {pinned.job_id}
@@ -86,7 +86,7 @@ def test_what_several_jobs_started_from_is_recorded_once_and_its_job_is_kept(sto
     after = [finish([each], started_from=first.id) for each in (3, 4)]
     keep = [each.version for each in after]
 
-    assert store.retention.prune(model.id, RetentionLimits(versions=0), keep=keep) == [
+    assert store.retention.prune(model.id, RetentionPolicy(max_versions=0), keep=keep) == [
         first.version
     ]
 

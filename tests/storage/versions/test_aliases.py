@@ -10,7 +10,7 @@ from storage.errors import InUse, NotFound, StateConflict
 from storage.records.jobs import JobState, NewJob
 from storage.records.samples import Split
 from storage.store import Store
-from storage.versions.retention import RetentionLimits
+from storage.versions.retention import RetentionPolicy
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -125,12 +125,12 @@ def test_an_alias_but_latest_may_be_deleted(store, model):
 @pytest.mark.parametrize(
     ("limits", "kept"),
     [
-        (RetentionLimits(), [7, 6, 5, 4, 3, 2, 1]),
-        (RetentionLimits(versions=2), [7, 6, 5, 4, 2, 1]),
-        (RetentionLimits(versions=0), [7, 4, 2, 1]),
-        (RetentionLimits(age=timedelta(days=9)), [7, 6, 4, 2, 1]),
-        (RetentionLimits(size_bytes=0), [7, 4, 2, 1]),
-        (RetentionLimits(size_bytes=60), [7, 6, 5, 4, 2, 1]),
+        (RetentionPolicy(max_versions=None), [7, 6, 5, 4, 3, 2, 1]),
+        (RetentionPolicy(max_versions=2), [7, 6, 5, 4, 2, 1]),
+        (RetentionPolicy(max_versions=0), [7, 4, 2, 1]),
+        (RetentionPolicy(max_versions=None, max_age_days=9), [7, 6, 4, 2, 1]),
+        (RetentionPolicy(max_versions=None, max_bytes=0), [7, 4, 2, 1]),
+        (RetentionPolicy(max_versions=None, max_bytes=60), [7, 6, 5, 4, 2, 1]),
     ],
 )
 def test_retention_spares_the_first_the_newest_the_aliased_and_where_a_rollback_goes(
@@ -165,7 +165,7 @@ def test_what_belongs_to_a_pruned_version_goes_with_it(store, model, publish, ad
         for file in (doomed.file, made.file, store.checkpoints.get(doomed.checkpoint_id).file)
     ]
     assert all(path.exists() for path in paths)
-    store.retention.prune(model.id, RetentionLimits(versions=0))
+    store.retention.prune(model.id, RetentionPolicy(max_versions=0))
     assert numbers(store, model) == [4, 1]
     assert not any(path.exists() for path in paths)
     assert [each.id for each in store.checkpoints.list(model.id, 10)] == [3, 2]
@@ -177,7 +177,7 @@ def test_while_a_job_is_under_way_nothing_is_pruned(store, model, publish):
     publish(promoted=False)
     job = store.jobs.enqueue(NewJob(model.id, "manual", {}, "latest"))
     store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
-    assert store.retention.prune(model.id, RetentionLimits(versions=0)) == []
+    assert store.retention.prune(model.id, RetentionPolicy(max_versions=0)) == []
 
 
 def test_a_variant_stands_on_its_version_and_is_made_once(store, model, publish, adopt):

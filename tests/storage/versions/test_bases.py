@@ -6,7 +6,7 @@ from storage.errors import InUse, NotFound
 from storage.records.jobs import JobState, NewJob
 from storage.records.signatures import TensorSpec
 from storage.records.versions import NewVersion
-from storage.versions.retention import RetentionLimits
+from storage.versions.retention import RetentionPolicy
 
 WIDER = (TensorSpec("x", "float32", (9,)),)
 
@@ -145,7 +145,7 @@ def test_a_former_base_goes_with_its_last_version(store, model, begin, publish):
     publish(begin(b"third"), b"third")
     caches = store.cache_dir / f"{model.id}-2" / "features"
     caches.mkdir(parents=True)
-    keep_none = RetentionLimits(versions=0)
+    keep_none = RetentionPolicy(max_versions=0)
     store.retention.prune(model.id, keep_none)
     assert [each.base for each in store.bases.list(model.id)] == [1, 2, 3]  # for a rollback
     publish(train(store, model), b"fourth")
