@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from msgspec import Struct
 
@@ -35,9 +36,7 @@ class LatestVersions:
 
     def __init__(self, store: Store, feed: Feed) -> None:
         self._store = store
-        self._known: dict[str, Latest] = {}
-        self._reading: dict[str, asyncio.Task[None]] = {}
-        self._changes = 0
+        self._known: dict[str, asyncio.Task[Latest]] = {}
         self._waiting: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self.closed = False
         """Whether the daemon is stopping, so that waiting is pointless."""
@@ -45,14 +44,15 @@ class LatestVersions:
 
     async def get(self, model: str) -> Latest:
         """Uses neither a thread nor the database unless it has changed. Raises NotFound."""
-        while (latest := self._known.get(model)) is None:
-            reading = self._reading.get(model)
+        while True:
+            reading = self._known.get(model)
             if reading is None:
-                reading = asyncio.create_task(self._read(model))
-                self._reading[model] = reading
-                reading.add_done_callback(_retrieve)
-            await asyncio.shield(reading)
-        return latest
+                reading = asyncio.create_task(asyncio.to_thread(self._load, model))
+                self._known[model] = reading
+                reading.add_done_callback(partial(self._forget_failure, model))
+            latest = await asyncio.shield(reading)
+            if self._known.get(model) is reading:
+                return latest
 
     @contextmanager
     def change(self, model: str) -> Iterator[asyncio.Future[None]]:
@@ -77,7 +77,6 @@ class LatestVersions:
 
     def _on_event(self, happened: Happening) -> None:
         if happened.model is not None and happened.type.startswith(CHANGES):
-            self._changes += 1
             self._known.pop(happened.model, None)
             self._wake(happened.model)
 
@@ -86,22 +85,11 @@ class LatestVersions:
             if not changed.done():
                 changed.set_result(None)
 
-    async def _read(self, model: str) -> None:
-        try:
-            changes = -1
-            while changes != self._changes:
-                changes = self._changes
-                latest = await asyncio.to_thread(self._load, model)
-            self._known[model] = latest
-        finally:
-            del self._reading[model]
+    def _forget_failure(self, model: str, reading: asyncio.Task[Latest]) -> None:
+        failed = reading.cancelled() or reading.exception() is not None
+        if failed and self._known.get(model) is reading:
+            del self._known[model]
 
     def _load(self, name: str) -> Latest:
         model = self._store.models.get(name)
         return Latest(model, self._store.integrity.latest(model.id))
-
-
-def _retrieve(reading: asyncio.Task[None]) -> None:
-    """Mark the error as retrieved: those who waited for it may all be gone."""
-    if not reading.cancelled():
-        reading.exception()
