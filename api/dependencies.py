@@ -11,7 +11,6 @@ from fastapi import Depends, Path, Query, Request
 from api.schemas.base import Page
 from service.daemon import Daemon
 from service.errors import InvalidInput
-from storage.errors import Problem
 from storage.records.models import Model
 from storage.store import Store
 
@@ -68,8 +67,8 @@ def after_id(cursor: str | None) -> int | None:
     if cursor is None:
         return None
     if not cursor.isdecimal() or len(cursor) > 18:
-        problem = Problem("/query/cursor", "pass `next` of the page before, unchanged")
-        raise InvalidInput("the cursor is wrong", problems=[problem])
+        detail = "pass `next` of the page before, unchanged"
+        raise InvalidInput.at("/query/cursor", detail, title="the cursor is wrong")
     return int(cursor)
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from storage.errors import HoneError
+from storage.errors import HoneError, Problem
 
 
 class InvalidInput(HoneError):
     """The input is wrong; `problems` names every place and its remedy."""
+
+    @classmethod
+    def at(cls, pointer: str, detail: str, *, title: str) -> InvalidInput:
+        """With one problem."""
+        return cls(title, problems=[Problem(pointer, detail)])
 
 
 class TooLarge(HoneError):

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from api.bodies.uploads import WRITE_BYTES, temporary_file, usual_type
 from api.protocol import IN_MEMORY
 from service.errors import InvalidInput, TooLarge
-from storage.errors import Problem, pointer
+from storage.errors import pointer
 
 MAX_FILES = 10_000
 MAX_BOUNDARY_BYTES = 70
@@ -163,4 +163,4 @@ class _Reader:
 
 
 def _bad(detail: str, place: str = "") -> InvalidInput:
-    return InvalidInput("the form cannot be read", problems=[Problem(place, detail)])
+    return InvalidInput.at(place, detail, title="the form cannot be read")

@@ -24,7 +24,7 @@ from service.samples.ingest.labels import label_reader
 from service.samples.ingest.npz_upload import store_npz
 from service.samples.ingest.require import require_files
 from service.samples.ingest.texts import texts_of
-from storage.errors import Problem, pointer
+from storage.errors import pointer
 from storage.records.models import Model
 
 Feed = Callable[[Request, Daemon, Model, UploadOptions], Awaitable[IngestResult]]
@@ -183,4 +183,4 @@ def label_of(model: Model, text: str | None) -> object:
 
 
 def _wrong(place: str, detail: str) -> InvalidInput:
-    return InvalidInput("the request is wrong", problems=[Problem(place, detail)])
+    return InvalidInput.at(place, detail, title="the request is wrong")

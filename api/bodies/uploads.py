@@ -24,7 +24,6 @@ from service.daemon import Daemon
 from service.errors import InvalidInput, TooLarge, UnsupportedMediaType
 from service.samples.disk_reserve import require_room
 from service.samples.ingest.json_value import read_json
-from storage.errors import Problem
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -191,7 +190,7 @@ async def json_part(form: FormData, name: str, kind: type[T]) -> T | None:
         return None
     if len(parts) > 1:
         detail = f'the part "{name}" is there {len(parts)} times; send it once'
-        raise InvalidInput(wrong, problems=[Problem(f"/{name}", detail)])
+        raise InvalidInput.at(f"/{name}", detail, title=wrong)
     (part,) = parts
     if isinstance(part, UploadFile) and (part.size or 0) > MAX_PART_BYTES:
         raise TooLarge(f"the {name} has at most {MAX_PART_BYTES} bytes of JSON; send less")
@@ -202,7 +201,7 @@ async def json_part(form: FormData, name: str, kind: type[T]) -> T | None:
         listed = problems_of(error.errors(), parsed, kind=kind, prefix=f"/{name}")
         raise InvalidInput(wrong, problems=listed) from error
     except ValueError as error:
-        raise InvalidInput(wrong, problems=[Problem(f"/{name}", f"not JSON: {error}")]) from error
+        raise InvalidInput.at(f"/{name}", f"not JSON: {error}", title=wrong) from error
 
 
 @contextmanager

@@ -116,7 +116,7 @@ async def _generated(
     if asked.max_tokens >= one.form.max_tokens:
         most = one.form.max_tokens
         detail = f"the model sees {most} tokens, the text before included; ask for fewer"
-        raise InvalidInput("too many tokens", problems=[Problem("/max_tokens", detail)])
+        raise InvalidInput.at("/max_tokens", detail, title="too many tokens")
     turns = one.generate(text, asked)
     if not stream:
         turn = await unless_gone(request, _last(turns))

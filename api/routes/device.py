@@ -30,7 +30,6 @@ from service.policy.judge import LONGEST_SNOOZE
 from service.policy.observer import Observation
 from service.policy.policy import Policy
 from service.policy.validation import to_dict
-from storage.errors import Problem
 
 router = APIRouter(prefix="/v1", tags=["device"], route_class=Route)
 
@@ -176,16 +175,15 @@ async def resume_all(daemon: TheDaemon) -> VerdictBody:
 
 def _end_of_snooze(request: SnoozeRequest, now: Moment) -> datetime:
     if (request.minutes is None) == (request.until is None):
-        problem = Problem("", 'give either "minutes" or "until"')
-        raise InvalidInput("a snooze has one end", problems=[problem])
+        raise InvalidInput.at("", 'give either "minutes" or "until"', title="a snooze has one end")
     if request.minutes is not None:
         return now.wall + timedelta(minutes=request.minutes)
     if not isinstance(request.until, datetime):
         return next_morning(now)
     left = request.until - now.wall
     if not timedelta() < left <= LONGEST_SNOOZE:
-        problem = Problem("/until", "must be a time to come, within the next seven days")
-        raise InvalidInput("the snooze has a wrong end", problems=[problem])
+        detail = "must be a time to come, within the next seven days"
+        raise InvalidInput.at("/until", detail, title="the snooze has a wrong end")
     return request.until
 
 

@@ -254,7 +254,7 @@ def _mask(_: Serving, fields: Fields, __: list[int] | None) -> Written:
     """Of the only photo."""
     if len(fields[MASKS]) != 1:
         detail = f"{len(fields[MASKS])} masks are no one PNG; accept {JSON}, with ?masks=true"
-        raise InvalidInput("send one", problems=[Problem("/header/accept", detail)])
+        raise InvalidInput.at("/header/accept", detail, title="send one")
     return as_png(fields[MASKS][0]), {}
 
 

@@ -37,7 +37,7 @@ from service.access.principal import Principal, Scope
 from service.daemon import Daemon
 from service.errors import InvalidInput
 from service.samples import updates as sample_updates
-from storage.errors import NotFound, Problem
+from storage.errors import NotFound
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.samples.filter import SampleFilter
@@ -116,8 +116,8 @@ async def list_samples(
         )
         return page(rows, limit, show=lambda row: present.sample(row, model))
     if where != SampleFilter(unlabelled=True) or text is not None:
-        problem = Problem("/query/order", "uncertainty goes with unlabelled=true, and nothing else")
-        raise InvalidInput("the order is wrong", problems=[problem])
+        detail = "uncertainty goes with unlabelled=true, and nothing else"
+        raise InvalidInput.at("/query/order", detail, title="the order is wrong")
     start = after_id(cursor) or 0
     ranked, end = await daemon.ranking.ranked(model, limit=limit + 1, after=start)
     items = [present.sample(row.sample, model, uncertainty=row.doubt) for row in ranked[:limit]]
@@ -140,8 +140,8 @@ async def _suspects(
     daemon: Daemon, model: Model, *, alone: bool, limit: int, cursor: str | None
 ) -> Page[SampleBody]:
     if not alone:
-        problem = Problem("/query/suspect", "suspect goes with no other condition and no order")
-        raise InvalidInput("the filter is wrong", problems=[problem])
+        detail = "suspect goes with no other condition and no order"
+        raise InvalidInput.at("/query/suspect", detail, title="the filter is wrong")
     start = after_id(cursor) or 0
     ranked, end = await daemon.ranking.ranked(model, "labels", limit=limit + 1, after=start)
     items = [
@@ -184,8 +184,8 @@ async def delete_samples(
     """Deletes all that match the conditions; their bytes are overwritten."""
     matches = None if text is None else sample_updates.text_filter(model, text)
     if where.is_empty and matches is None and not everything:
-        problem = Problem("/query", "give a condition, or all=true to delete every sample")
-        raise InvalidInput("nothing says which samples", problems=[problem])
+        detail = "give a condition, or all=true to delete every sample"
+        raise InvalidInput.at("/query", detail, title="nothing says which samples")
     return present.deletion(await daemon.erasure.delete(model, where, matches, retrain=retrain))
 
 

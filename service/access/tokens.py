@@ -14,7 +14,6 @@ from service.access.principal import DEVICE_WIDE, Principal, Scope
 from service.access.token_secrets import new_secret
 from service.errors import InsufficientScope, InvalidInput, Unauthorized
 from storage.database.codec import utc_now
-from storage.errors import Problem
 from storage.records.access import Limits, NewToken, Token
 from storage.store import Store
 
@@ -182,8 +181,9 @@ class TokenRegistry:
 
     def _refuse_past(self, expires_at: datetime | None) -> None:
         if expires_at is not None and expires_at <= self._now():
-            problem = Problem("/expires_at", "it is past; give a time to come, or none")
-            raise InvalidInput("the token would have expired already", problems=[problem])
+            detail = "it is past; give a time to come, or none"
+            title = "the token would have expired already"
+            raise InvalidInput.at("/expires_at", detail, title=title)
 
 
 def _digest(secret: str) -> bytes:
@@ -230,9 +230,7 @@ def _refuse_unbindable(scopes: frozenset[Scope], models: Collection[str] | None)
     wide = [scope.value for scope in Scope if scope in scopes & DEVICE_WIDE]
     if models is not None and wide:
         detail = f"{', '.join(wide)} concern the whole device; leave out models, or these scopes"
-        raise InvalidInput(
-            "such a token cannot be bound to models", problems=[Problem("/models", detail)]
-        )
+        raise InvalidInput.at("/models", detail, title="such a token cannot be bound to models")
 
 
 def _refuse_more(

@@ -132,4 +132,4 @@ def _manifest(archive: zipfile.ZipFile) -> Contents:
 
 def wrong(pointer: str, detail: str) -> InvalidInput:
     """The error for an archive that is no backup, or not a whole one."""
-    return InvalidInput("the backup cannot be restored", problems=[Problem(pointer, detail)])
+    return InvalidInput.at(pointer, detail, title="the backup cannot be restored")

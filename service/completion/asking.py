@@ -28,7 +28,6 @@ from service.models.prepared import TOKENIZER, UPLOAD
 from service.prediction.predictor import Predictor, Serving
 from service.preprocess.text_inputs import ROLES, is_text
 from service.training.tasks import TASKS, losses
-from storage.errors import Problem
 from storage.records.models import Model
 from storage.store import Store
 
@@ -89,7 +88,7 @@ def _form(store: Store, model: Model) -> Completing:
         continuing = losses(lambda of_loss: of_loss.continues_texts)
         wrong = f"does not continue texts: its loss is {model.loss}; register it with {continuing}"
     if text is None or wrong is not None:
-        raise InvalidInput(f"model {model.name!r} {wrong}", problems=[Problem("", f"it {wrong}")])
+        raise InvalidInput.at("", f"it {wrong}", title=f"model {model.name!r} {wrong}")
     upload = model.files.get(UPLOAD)
     return Completing(
         tokenizer=str(store.integrity.file(model.files[TOKENIZER].sha256)),

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from service.errors import InvalidInput, NotConsented
-from storage.errors import Problem, StateConflict
+from storage.errors import StateConflict
 from storage.records.models import Model
 
 
@@ -46,9 +46,7 @@ def merge_consent(own: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]
     now, new = Consent(**own), Consent(**merged)
     if new.allowed and not new.superlink:
         detail = "name the federation that may ask, as its SuperLink's address; consent is to one"
-        raise InvalidInput(
-            "consent needs a federation", problems=[Problem("/federation/superlink", detail)]
-        )
+        raise InvalidInput.at("/federation/superlink", detail, title="consent needs a federation")
     if now.allowed and new.allowed and now.superlink != new.superlink:
         raise StateConflict(
             f"the model takes part in {now.superlink}, and a model is in one federation at a time; "
@@ -56,9 +54,7 @@ def merge_consent(own: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]
         )
     if new.noise_multiplier and not new.clip_norm:
         detail = "noise is in proportion to clip_norm: set it too"
-        raise InvalidInput(
-            "the terms do not fit", problems=[Problem("/federation/clip_norm", detail)]
-        )
+        raise InvalidInput.at("/federation/clip_norm", detail, title="the terms do not fit")
     return merged
 
 

@@ -17,7 +17,7 @@ from service.federation.tensor_file import (
     read_pieces,
     require_parameters,
 )
-from storage.errors import NotFound, Problem, StateConflict
+from storage.errors import NotFound, StateConflict
 from storage.records.models import FileRecord, Model
 from storage.records.versions import Version
 from storage.store import Store
@@ -49,9 +49,7 @@ def shapes_of(model: Model, store: Store) -> Shapes:
             f"{model.name!r} came as artifacts of Microsoft's tools, whose engine takes and gives "
             "no parameters; register the forward ONNX model"
         )
-        raise InvalidInput(
-            "the model has no part in federated training", problems=[Problem("", detail)]
-        )
+        raise InvalidInput.at("", detail, title="the model has no part in federated training")
     from service.training.engines.manifest import read_manifest
 
     path = store.integrity.file(model.files["manifest"].sha256)

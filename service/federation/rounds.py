@@ -89,7 +89,7 @@ def require_tokenizer(model: Model, sha256: str | None, *, at: str) -> None:
         if own is None
         else f"the tokenizer of {model.name!r} has the SHA-256 {own}; devices and server need one"
     )
-    raise InvalidInput("these are for another tokenizer", problems=[Problem(at, detail)])
+    raise InvalidInput.at(at, detail, title="these are for another tokenizer")
 
 
 def send_parameters(

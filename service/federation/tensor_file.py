@@ -156,5 +156,5 @@ def _not_finite(path: Path, entry: Entry) -> str | None:
 
 
 def _unreadable(why: str) -> InvalidInput:
-    problem = Problem("", f"{why}; send the parameters as one safetensors file")
-    return InvalidInput("the parameters cannot be read", problems=[problem])
+    detail = f"{why}; send the parameters as one safetensors file"
+    return InvalidInput.at("", detail, title="the parameters cannot be read")

@@ -82,7 +82,7 @@ def _check_replay(model: Model, hyperparameters: dict[str, Any]) -> None:
             f"{model.name!r} has no base set to replay; send one to "
             f"/v1/models/{model.name}/base-set, or ask for replay 0"
         )
-        raise InvalidInput("the job has nothing to replay", problems=[Problem("/replay", detail)])
+        raise InvalidInput.at("/replay", detail, title="the job has nothing to replay")
 
 
 def _check_head(model: Model, head: Any, manifest_path: Path) -> None:
@@ -105,4 +105,4 @@ def _base_of_start(store: Store, model: Model, start: str) -> int | None:
         if checkpoint.model_id == model.id:
             return store.jobs.get(checkpoint.job_id).base
     detail = f"from is latest, base or the id of a checkpoint of {model.name!r}"
-    raise InvalidInput("the job has no valid start", problems=[Problem("/from", detail)])
+    raise InvalidInput.at("/from", detail, title="the job has no valid start")

@@ -293,6 +293,4 @@ def _without(values: dict[str, Any], index: int) -> dict[str, Any]:
 
 
 def _wrong(pointer: str, detail: str) -> InvalidInput:
-    return InvalidInput(
-        "the request does not fit the model's classes", problems=[Problem(pointer, detail)]
-    )
+    return InvalidInput.at(pointer, detail, title="the request does not fit the model's classes")

@@ -53,8 +53,8 @@ class ModelSpec(Struct, frozen=True):
 def only_adapters(listed: Sequence[Lora]) -> Lora | None:
     """Those among what trains. Raises InvalidInput if there are several."""
     if len(listed) > 1:
-        problem = Problem("/spec/trainable", "adapters stand twice; give all targets in one")
-        raise InvalidInput("the spec is wrong", problems=[problem])
+        detail = "adapters stand twice; give all targets in one"
+        raise InvalidInput.at("/spec/trainable", detail, title="the spec is wrong")
     return next(iter(listed), None)
 
 
@@ -162,5 +162,4 @@ def check_name(name: str) -> None:
             "a name has 1 to 64 characters: letters (A to Z, a to z), digits, dots, dashes and "
             "underscores; the first is a letter or digit"
         )
-        problems = [Problem("/spec/name", detail)]
-        raise InvalidInput(f"the name {name!r} cannot be used", problems=problems)
+        raise InvalidInput.at("/spec/name", detail, title=f"the name {name!r} cannot be used")

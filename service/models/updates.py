@@ -142,8 +142,8 @@ def _defaults(model: Model, change: dict[str, Any], triggers: Sequence[Trigger])
         said = _refusal(after, trigger.hyperparameters)
         if said and not _refusal(model, trigger.hyperparameters):
             detail = f"trigger {trigger.id} could train no more; change it first: {said}"
-            problems = [Problem("/hyperparameters", detail)]
-            raise InvalidInput("the change does not fit a trigger", problems=problems)
+            title = "the change does not fit a trigger"
+            raise InvalidInput.at("/hyperparameters", detail, title=title)
     return own
 
 

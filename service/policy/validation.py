@@ -68,7 +68,7 @@ def _require_short_lists(data: Mapping[str, Any]) -> None:
         entries = data.get(name)
         if isinstance(entries, list) and len(entries) > MAX_ENTRIES:
             detail = f"must be {EXPECTED[name,]}, not of {len(entries)}"
-            raise InvalidInput(NOT_VALID, problems=[Problem(f"/{name}", detail)])
+            raise InvalidInput.at(f"/{name}", detail, title=NOT_VALID)
 
 
 def _completed(data: Mapping[str, Any], base: Policy) -> dict[str, Any]:

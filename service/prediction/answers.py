@@ -14,7 +14,6 @@ from service.preprocess.boxes.labels import BOXES, named
 from service.samples.ingest.tensors import little_endian
 from service.training.tasks.task import LABEL, TOP, VALUES
 from storage.database.codec import encode
-from storage.errors import Problem
 
 Fields = Mapping[str, Array]
 DIGITS = {"float16": 5, "float32": 9}
@@ -56,7 +55,7 @@ def arrays_of(fields: Fields) -> Fields:
     arrays = {name: array for name, array in fields.items() if not array.dtype.hasobject}
     if not arrays:
         detail = "spans and boxes are told as application/json; for an array name an output"
-        raise InvalidInput("the answer is no array", problems=[Problem("/query/output", detail)])
+        raise InvalidInput.at("/query/output", detail, title="the answer is no array")
     return arrays
 
 

@@ -202,4 +202,4 @@ def _refuse(faults: Faults, total: int) -> None:
 
 
 def _wrong(place: str, detail: str) -> InvalidInput:
-    return InvalidInput("the body cannot be read", problems=[Problem(place, detail)])
+    return InvalidInput.at(place, detail, title="the body cannot be read")

@@ -192,4 +192,4 @@ def _parameters(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wrong(pointer: str, detail: str) -> InvalidInput:
-    return InvalidInput("the request cannot be read", problems=[Problem(pointer, detail)])
+    return InvalidInput.at(pointer, detail, title="the request cannot be read")

@@ -15,7 +15,6 @@ from service.preprocess.masks.labels import Pixels
 from service.preprocess.masks.run_lengths import encode
 from service.training.tasks.boxes import FoundBoxes
 from service.training.tasks.task import LABEL
-from storage.errors import Problem
 from storage.records.models import Model
 
 MASKS = "masks"
@@ -34,7 +33,7 @@ def with_masks(
     masks = for_model(model).masks(model.signature.target)
     if masks is None or LABEL not in fields:
         detail = f"{model.name!r} gives no class for each pixel of a photo, or `top` is asked for"
-        raise InvalidInput("the answer has no mask", problems=[Problem(pointer, detail)])
+        raise InvalidInput.at(pointer, detail, title="the answer has no mask")
     restored = np.empty(len(fields[LABEL]), object)
     pairs = zip(fields[LABEL], sizes or repeat(masks.size), strict=False)  # `repeat` has no end
     for place, (label, size) in enumerate(pairs):

@@ -194,7 +194,7 @@ def damaged_samples(archive: zipfile.ZipFile, name: str) -> Iterator[Problem]:
 
 def wrong(pointer: str, detail: str) -> InvalidInput:
     """The error for an archive that is rejected. pointer: entry and line."""
-    return InvalidInput(TITLE, problems=[Problem(pointer, detail)])
+    return InvalidInput.at(pointer, detail, title=TITLE)
 
 
 def _fields(

@@ -10,7 +10,7 @@ from service.errors import InvalidInput
 from service.samples.erasure import Erasure
 from service.samples.ingest.json_value import read_json
 from service.training.tasks import TASKS
-from storage.errors import NotFound, Problem
+from storage.errors import NotFound
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.samples.filter import SampleFilter
@@ -51,7 +51,7 @@ def first_of(payload: bytes) -> int | None:
     first = asked["first"]
     if type(first) is not int or not 1 <= first < 2**53 or len(asked) > 1:
         detail = 'first is a number of samples, from 1, and stands alone: {"first": 500}'
-        raise InvalidInput("the body is wrong", problems=[Problem("/first", detail)])
+        raise InvalidInput.at("/first", detail, title="the body is wrong")
     return first
 
 
@@ -62,7 +62,7 @@ def require_labels(model: Model) -> None:
             f"the loss of {model.name!r} takes no label, so there is nothing to judge a base set "
             "by; add its samples to the others"
         )
-        raise InvalidInput("the model has no base set", problems=[Problem("", detail)])
+        raise InvalidInput.at("", detail, title="the model has no base set")
 
 
 async def remove_base_set(store: Store, erasure: Erasure, model: Model) -> Removed:

@@ -13,7 +13,6 @@ from service.jobs.tasks import rank_task
 from service.training.protocol.messages.comparison import Ranked, Ranks
 from service.training.tasks import TASKS
 from storage.arrays import NDArray
-from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Sample
 from storage.samples.filter import SampleFilter
@@ -108,10 +107,10 @@ def _require_classes(model: Model, what: Ranks) -> None:
         target = model.signature.target
         if not TASKS[model.loss].has_classes or target.shape:
             detail = "suspect labels need a model that gives each sample one class"
-            raise InvalidInput("the filter is wrong", problems=[Problem("/query/suspect", detail)])
+            raise InvalidInput.at("/query/suspect", detail, title="the filter is wrong")
     elif not TASKS[model.loss].has_doubt:
-        problem = Problem("/query/order", "uncertainty needs a model that classifies")
-        raise InvalidInput("the order is wrong", problems=[problem])
+        detail = "uncertainty needs a model that classifies"
+        raise InvalidInput.at("/query/order", detail, title="the order is wrong")
 
 
 def _sorted(ranked: Ranked, what: Ranks) -> Ranking:

@@ -24,7 +24,7 @@ from service.samples.named_numbers import NamedNumbers, or_none
 from service.training.tasks import TASKS
 from storage.arrays import NDArray
 from storage.database.codec import load
-from storage.errors import NotFound, Problem
+from storage.errors import NotFound
 from storage.records.models import Model
 from storage.records.samples import SAMPLE_COLUMNS, Sample
 from storage.records.signatures import TargetSpec
@@ -55,8 +55,8 @@ def change_sample(
                 value, complaint = value.fitted(store.samples.content(model.id, sample_id))
             is_label = name == "label"
             if complaint := (wrong if is_label and wrong else complaint):
-                problem = Problem(f"/{label if is_label else name}", complaint)
-                raise InvalidInput(f"the {name} is wrong", problems=[problem])
+                at = f"/{label if is_label else name}"
+                raise InvalidInput.at(at, complaint, title=f"the {name} is wrong")
             if value is None and is_label and name in fields:
                 values[name] = TASKS[model.loss].trains_on
             elif value is not None:
@@ -148,7 +148,7 @@ def text_filter(model: Model, text: str) -> Callable[[bytes], bool]:
     kind = for_model(model).files
     if kind is None or kind.kind != KIND:
         detail = f"the samples of {model.name!r} are no texts"
-        raise InvalidInput("there is no text", problems=[Problem("/query/text", detail)])
+        raise InvalidInput.at("/query/text", detail, title="there is no text")
     sought = text.casefold()
     return lambda record: sought in record.decode(errors="replace").casefold()
 
@@ -164,4 +164,4 @@ def class_index(model: Model, label: str) -> int:
         return int(label)
     else:
         detail = f"{label[:100]!r} is no class of {name!r}; see its target in /v1/models/{name}"
-    raise InvalidInput("the label is wrong", problems=[Problem("/query/label", detail)])
+    raise InvalidInput.at("/query/label", detail, title="the label is wrong")

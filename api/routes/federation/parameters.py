@@ -32,7 +32,7 @@ from service.federation.consent import require_consent
 from service.federation.parameters import parameters_of
 from service.federation.rounds import require_tokenizer, require_validation, send_parameters
 from storage.database.codec import dump
-from storage.errors import Problem, pointer
+from storage.errors import pointer
 from storage.records.models import Model
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["federation"], route_class=Route)
@@ -176,11 +176,11 @@ def parameters_in(form: Any, beside: str) -> Any:
     """The file of a form, which has one other part at most. Raises InvalidInput."""
     if unknown := sorted(form.keys() - {"parameters", beside}):
         detail = f'there is no such part; there are "parameters" and "{beside}"'
-        raise InvalidInput("the form is wrong", problems=[Problem(pointer(unknown[0]), detail)])
+        raise InvalidInput.at(pointer(unknown[0]), detail, title="the form is wrong")
     parts = form.getlist("parameters")
     part = parts[0] if len(parts) == 1 else None
     if part is None or isinstance(part, str):
         there = f"there {len(parts)} times" if parts[1:] else "missing"
         detail = f'the part "parameters" is {there}; it holds a safetensors file, once'
-        raise InvalidInput("the form is wrong", problems=[Problem("/parameters", detail)])
+        raise InvalidInput.at("/parameters", detail, title="the form is wrong")
     return part

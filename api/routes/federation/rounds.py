@@ -26,7 +26,7 @@ from service.federation.consent import consent_of, require_consent
 from service.federation.rounds import begin_round
 from service.jobs.scheduler import ENDED
 from storage.database.codec import dump, utc_now
-from storage.errors import Problem, StateConflict
+from storage.errors import StateConflict
 from storage.records.federation import PrivacySpent, Round
 from storage.records.jobs import JobState
 from storage.records.models import Model
@@ -92,8 +92,8 @@ async def ask_for_round(
     async with request.form(max_files=2, max_fields=2) as form:
         spec = await json_part(form, "spec", RoundRequest)
         if spec is None:
-            problem = Problem("/spec", 'the part "spec" is missing; it holds JSON')
-            raise InvalidInput("the form is wrong", problems=[problem])
+            detail = 'the part "spec" is missing; it holds JSON'
+            raise InvalidInput.at("/spec", detail, title="the form is wrong")
         async with spooled_part(parameters_in(form, "spec"), folder=daemon.store.tmp_dir) as path:
             asked, store = spec.model_dump(), daemon.store
             begun = await asyncio.to_thread(begin_round, model, path, asked, store=store)

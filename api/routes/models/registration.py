@@ -28,7 +28,6 @@ from service.preprocess.text_inputs import MAX_TOKENIZER_BYTES
 from service.training.protocol.messages.preparation import Lora
 from service.training.tasks import FITS_ALL, OWN
 from storage.database.audit_chain import about
-from storage.errors import Problem
 
 router = APIRouter(prefix="/v1", tags=["models"], route_class=Route)
 
@@ -185,4 +184,4 @@ def _file(name: str, part: UploadFile | str) -> UploadFile:
 
 
 def wrong_form(pointer: str, detail: str) -> InvalidInput:
-    return InvalidInput("the form is wrong", problems=[Problem(pointer, detail)])
+    return InvalidInput.at(pointer, detail, title="the form is wrong")

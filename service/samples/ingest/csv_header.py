@@ -185,7 +185,7 @@ def check_features(
     elif reserved:
         detail = f"a feature cannot be named {reserved[0]!r}, which a CSV says of samples"
     if detail is not None:
-        raise InvalidInput("the features do not fit the model", problems=[Problem(at, detail)])
+        raise InvalidInput.at(at, detail, title="the features do not fit the model")
     return names
 
 

@@ -55,8 +55,8 @@ def store_files(
     """
     kind = require_files(model)
     if not uploads:
-        problem = Problem("/files", f"send at least one {kind.thing}")
-        raise InvalidInput(f"there is no {kind.thing}", problems=[problem])
+        detail = f"send at least one {kind.thing}"
+        raise InvalidInput.at("/files", detail, title=f"there is no {kind.thing}")
     with (
         file_faults(READ_BACK),
         Intake(store, model, options) as intake,
@@ -157,5 +157,4 @@ def _check(upload: FileUpload, data: bytes, kind: FileKind) -> str | None:
 
 
 def _wrong(place: str, detail: str) -> InvalidInput:
-    problem = Problem(f"/samples{place}", detail)
-    return InvalidInput('the part "samples" is wrong', problems=[problem])
+    return InvalidInput.at(f"/samples{place}", detail, title='the part "samples" is wrong')

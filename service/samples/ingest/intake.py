@@ -282,8 +282,8 @@ def _require_taken(model: Model, columns: Mapping[str, Any]) -> None:
     for column in COLUMNS:
         _, complaint = column(model).parse(columns.get(column.name))
         if complaint:
-            problem = Problem(f"/query/{column.name}", complaint.removeprefix(f"{column.name}: "))
-            raise InvalidInput(f"no {column.name}s", problems=[problem])
+            detail = complaint.removeprefix(f"{column.name}: ")
+            raise InvalidInput.at(f"/query/{column.name}", detail, title=f"no {column.name}s")
 
 
 def _require_evictable(columns: Mapping[str, Sequence[Any]]) -> None:
@@ -296,5 +296,5 @@ def _require_evictable(columns: Mapping[str, Sequence[Any]]) -> None:
 
 
 def _refuse_unlabelled(row: int) -> NoReturn:
-    problem = Problem("", f"sample {row} has no label; give every sample one, or leave it out")
-    raise InvalidInput("a base set has labels, so none was stored", problems=[problem])
+    detail = f"sample {row} has no label; give every sample one, or leave it out"
+    raise InvalidInput.at("", detail, title="a base set has labels, so none was stored")

@@ -77,8 +77,8 @@ def store_jsonl(
                 _add(intake, (_parse_line(parser, line, number) for number, line in group))
                 total += len(group)
             if total == 0:
-                problem = Problem("", "send at least one line, with a sample")
-                raise InvalidInput("there is no sample", problems=[problem])
+                detail = "send at least one line, with a sample"
+                raise InvalidInput.at("", detail, title="there is no sample")
             return intake.commit(total)
     finally:
         allocator.trim()
@@ -193,7 +193,7 @@ class SampleParser:
 
 
 def _wrong_body(place: str, detail: str) -> InvalidInput:
-    return InvalidInput("the batch cannot be read", problems=[Problem(place, detail)])
+    return InvalidInput.at(place, detail, title="the batch cannot be read")
 
 
 def _parse_line(

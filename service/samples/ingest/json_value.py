@@ -14,7 +14,7 @@ import numpy as np
 from service.errors import InvalidInput, TooLarge
 from storage.arrays import NDArray
 from storage.database.codec import dump
-from storage.errors import Problem, pointer
+from storage.errors import pointer
 
 MAX_AXES = 32
 """Maximum number of axes; no model takes more, and numpy refuses more than 64."""
@@ -31,8 +31,8 @@ def read_body(body: bytes) -> Any:
     try:
         return read_json(body)
     except ValueError as error:
-        problem = Problem("", f"{error}; send UTF-8 JSON")
-        raise InvalidInput("the body is not JSON", problems=[problem]) from error
+        detail = f"{error}; send UTF-8 JSON"
+        raise InvalidInput.at("", detail, title="the body is not JSON") from error
 
 
 def members_of(

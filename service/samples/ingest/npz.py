@@ -21,7 +21,7 @@ from service.errors import InvalidInput
 from service.samples.ingest.zip_reader import open_zip
 from service.zips import ZIP_FAULTS
 from storage.arrays import NDArray
-from storage.errors import Problem, pointer
+from storage.errors import pointer
 
 MAX_ARRAYS = 1000
 MAX_HEADER_BYTES = 10_000
@@ -163,7 +163,5 @@ def _read_exactly(name: str, stream: IO[bytes], size: int) -> bytes:
 
 
 def _bad(name: str, detail: str) -> InvalidInput:
-    return InvalidInput(
-        f"array {name!r} of the .npz file cannot be used",
-        problems=[Problem(pointer(name), f"array {name!r} {detail}")],
-    )
+    title = f"array {name!r} of the .npz file cannot be used"
+    return InvalidInput.at(pointer(name), f"array {name!r} {detail}", title=title)

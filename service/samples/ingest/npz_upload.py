@@ -158,9 +158,7 @@ class NpzBatch:
         if problems:
             raise InvalidInput("the arrays differ in length", problems=problems)
         if self.length == 0:
-            raise InvalidInput(
-                "the batch is empty", problems=[Problem("", "send at least one row")]
-            )
+            raise InvalidInput.at("", "send at least one row", title="the batch is empty")
 
 
 def _input_problems(member: Member, spec: TensorSpec) -> Iterator[Problem]:

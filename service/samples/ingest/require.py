@@ -23,7 +23,7 @@ def require_tensors(model: Model) -> None:
     if kind is not None:
         detail = f"send {kind.wanted}, as the body or as files of a multipart form"
         title = f"the samples of {model.name!r} are {kind.things}"
-        raise InvalidInput(title, problems=[Problem("", detail)])
+        raise InvalidInput.at("", detail, title=title)
 
 
 def require_files(model: Model) -> FileKind:
@@ -35,7 +35,7 @@ def require_files(model: Model) -> FileKind:
         kinds = " or ".join(repr(k) for k, known in KINDS.items() if issubclass(known, FileKind))
         detail = f"register it with spec.preprocess of kind {kinds}, or send tensors"
         title = f"model {model.name!r} takes no files"
-        raise InvalidInput(title, problems=[Problem("", detail)])
+        raise InvalidInput.at("", detail, title=title)
     return kind
 
 

@@ -19,7 +19,6 @@ from service.samples.ingest.csv_header import check_features
 from service.samples.ingest.intake import GoodSamples
 from service.samples.ingest.labels import LabelReader, label_reader
 from storage.arrays import NDArray
-from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Label, Split
 from storage.records.signatures import Signature, TensorSpec
@@ -66,8 +65,7 @@ def check_channels(
         try:
             kind.forecast.places(names)
         except WrongDescription as error:
-            problems = [Problem(at, error.detail)]
-            raise InvalidInput("features and forecast differ", problems=problems) from error
+            raise InvalidInput.at(at, error.detail, title="features and forecast differ") from error
     return names
 
 
@@ -261,5 +259,4 @@ class _Labels:
 
 
 def _wrong(detail: str) -> InvalidInput:
-    problems = [Problem("", detail)]
-    return InvalidInput("the recording cannot be cut into windows", problems=problems)
+    return InvalidInput.at("", detail, title="the recording cannot be cut into windows")

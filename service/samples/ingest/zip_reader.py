@@ -11,7 +11,6 @@ from typing import IO
 from service.errors import InvalidInput, TooLarge
 from service.zips import ZIP_FAULTS
 from storage.disk.durable import file_faults
-from storage.errors import Problem
 
 MAX_DIRECTORY_BYTES = 2 * 2**20
 """About 20,000 entries, which take 10 MB in Python; a dataset of 40 GB has no more."""
@@ -75,7 +74,7 @@ def open_zip(
         try:
             archive = zipfile.ZipFile(bounded)
         except ZIP_FAULTS as error:
-            raise InvalidInput(title, problems=[Problem("", f"{error}; {advice}")]) from error
+            raise InvalidInput.at("", f"{error}; {advice}", title=title) from error
         bounded.opened = True
         with archive:
             _check_entries(archive, max_bytes=max_bytes, title=title, advice=advice)
@@ -87,7 +86,7 @@ def _check_entries(archive: zipfile.ZipFile, *, max_bytes: int, title: str, advi
     for entry in entries:
         if entry.compress_type not in _METHODS or entry.flag_bits & _ENCRYPTED:
             detail = f"entry {entry.filename!r} is encrypted, or packed otherwise than by deflate"
-            raise InvalidInput(title, problems=[Problem("", f"{detail}; {advice}")])
+            raise InvalidInput.at("", f"{detail}; {advice}", title=title)
     total = sum(entry.file_size for entry in entries)
     if total > max_bytes:
         raise TooLarge(f"the zip holds {total} bytes unpacked, the most is {max_bytes}; send less")
