@@ -243,12 +243,7 @@ class Client:
         from cli.listener import strangers
 
         url = httpx.URL(self.url)
-        owners = strangers(
-            url.host,
-            url.port or 80,
-            data_dir=self.settings.data_dir,
-            procfs_root=self.settings.procfs_root,
-        )
+        owners = strangers(url.host, url.port or 80, self.settings)
         if owners:
             raise Failure(
                 f"a program of another user (uid {min(owners)}) listens at {self.url}; "

@@ -28,18 +28,18 @@ CONNECT_TIMEOUT_S = 5.0
 Address = IPv4Address | IPv6Address
 
 
-def strangers(host: str, port: int, *, data_dir: Path, procfs_root: Path) -> set[int]:
+def strangers(host: str, port: int, settings: Settings) -> set[int]:
     """Users whose programs listen there, except this one, root and the data folder's owner.
 
     Empty if the system does not report them (Linux does), or if nobody listens.
     """
-    trusted = {ROOT, *_owner(data_dir)}
+    trusted = {ROOT, *_owner(settings.data_dir)}
     if hasattr(os, "geteuid"):
         trusted.add(os.geteuid())
     reached = _resolved(host)
     return {
         uid
-        for address, listening, uid in _listeners(procfs_root)
+        for address, listening, uid in _listeners(settings.procfs_root)
         if listening == port and (address.is_unspecified or address in reached)
     } - trusted
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -29,13 +28,9 @@ from service.follow.errors import SourceRefused
 from service.installation.checks import (
     Check,
     check_disk,
-    check_onnx,
     check_permissions,
-    check_python,
-    check_runtime,
-    check_sandbox,
-    check_sqlite,
     check_token_file,
+    packages,
     probed,
 )
 from service.models.promotion_hook import require_program
@@ -105,14 +100,10 @@ def doctor(client: Client, *, verify: bool, repairs: bool, yes: bool) -> None:
 
 def all_checks(client: Client, *, verify: bool) -> Iterator[Check]:
     """Every check, the cheap ones first. verify: also read all stored data."""
-    yield check_python(sys.version_info[:3])
-    runtime = check_runtime(installed_version)
-    yield runtime
-    if runtime.status != "fail":
-        yield check_engine_runs()
-    yield check_sandbox()
-    yield check_onnx(installed_version)
-    yield check_sqlite()
+    for check in packages():
+        yield check
+        if check.name == "runtime" and check.status != "fail":
+            yield check_engine_runs()
     try:
         settings = client.settings
         require_usable(settings)

@@ -16,13 +16,9 @@ from msgspec.structs import asdict
 from service.installation.checks import (
     Check,
     check_disk,
-    check_onnx,
     check_permissions,
-    check_python,
-    check_runtime,
-    check_sandbox,
-    check_sqlite,
     check_token_file,
+    packages,
 )
 from service.training.engines.packages import RECORDED, RUNTIMES, installed_version
 from storage.database.codec import dump
@@ -30,12 +26,8 @@ from storage.database.connection import sqlite3
 
 
 def look(data_dir: Path, token_file: Path) -> Iterator[Check]:
-    """Every check that neither trains nor writes, the cheap ones first."""
-    yield check_python(sys.version_info[:3])
-    yield check_runtime(installed_version)
-    yield check_onnx(installed_version)
-    yield check_sqlite()
-    yield check_sandbox()
+    """Every check that neither trains nor writes."""
+    yield from packages()
     yield from check_disk(data_dir)
     yield check_permissions(data_dir)
     yield check_token_file(token_file)
@@ -43,8 +35,8 @@ def look(data_dir: Path, token_file: Path) -> Iterator[Check]:
 
 def versions() -> dict[str, str]:
     """Versions of what the daemon runs on, by name."""
-    packages = ("honed", *RUNTIMES, "onnx", "numpy", "fastapi")
-    installed = {name: installed_version(name) for name in packages}
+    shown = ("honed", *RUNTIMES, "onnx", "numpy", "fastapi")
+    installed = {name: installed_version(name) for name in shown}
     return {
         **{name: version for name, version in installed.items() if version is not None},
         "engine": RECORDED["sessions"],

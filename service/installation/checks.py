@@ -18,7 +18,7 @@ from service.access.token_secrets import is_secret, read_secret
 from service.policy.checks import size
 from service.processes.exits import describe_exit
 from service.processes.interpreter import APPLICATION, command, environment
-from service.training.engines.packages import RUNTIMES, TRAINING
+from service.training.engines.packages import RUNTIMES, TRAINING, installed_version
 from storage.database.connection import sqlite3
 from storage.disk.permissions import open_to_others
 from storage.errors import in_words
@@ -46,6 +46,15 @@ class Check(Struct, frozen=True):
     status: Literal["ok", "warn", "fail"]
     detail: str
     remedy: str | None = None
+
+
+def packages() -> Iterator[Check]:
+    """What is installed, the cheap checks first."""
+    yield check_python(sys.version_info[:3])
+    yield check_runtime(installed_version)
+    yield check_onnx(installed_version)
+    yield check_sqlite()
+    yield check_sandbox()
 
 
 def check_python(current: tuple[int, int, int]) -> Check:

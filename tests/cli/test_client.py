@@ -16,6 +16,7 @@ from cli.client import Client, model_path
 from cli.demo.daemon import DaemonProcess
 from cli.errors import Failure
 from cli.listener import strangers
+from service.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
@@ -106,7 +107,7 @@ def test_a_listener_is_found_by_its_address(tmp_path: Path, address: str, is_str
     name = "tcp" if len(address) < 20 else "tcp6"
     line = f"0: {address} 00000000:0000 0A 00000000:00000000 00:00000000 00000000 4242 0 1"
     (tmp_path / "net" / name).write_text(f"  sl  local_address ...\n   {line}\n", "utf-8")
-    found = strangers("127.0.0.1", 8471, data_dir=tmp_path, procfs_root=tmp_path)
+    found = strangers("127.0.0.1", 8471, Settings(data_dir=tmp_path, procfs_root=tmp_path))
     assert found == ({4242} if is_strange else set())
 
 
@@ -126,10 +127,11 @@ def test_root_and_the_data_folders_owner_may_listen(
         lines.append(f"   0: 0100007F:2117 {ends} {uid} 0 1")
     (tmp_path / "net" / "tcp").write_text("\n".join(lines), "utf-8")
 
-    found = strangers("127.0.0.1", 8471, data_dir=tmp_path, procfs_root=tmp_path)
+    found = strangers("127.0.0.1", 8471, Settings(data_dir=tmp_path, procfs_root=tmp_path))
 
     assert found == {4244}
-    elsewhere = strangers("127.0.0.1", 8471, data_dir=tmp_path / "none", procfs_root=tmp_path)
+    none = Settings(data_dir=tmp_path / "none", procfs_root=tmp_path)
+    elsewhere = strangers("127.0.0.1", 8471, none)
     assert elsewhere == {4244, owner}
 
 

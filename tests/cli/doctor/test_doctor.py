@@ -51,7 +51,7 @@ def test_a_wrong_setting_fails_with_its_name(honed: Callable[..., Any]) -> None:
 
 
 def test_without_a_runtime_no_step_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "installed_version", lambda _: None)
+    monkeypatch.setattr(checks, "installed_version", lambda _: None)
     names = [check.name for check in doctor.all_checks(Client(), verify=False)]
     assert "runtime" in names
     assert "training" not in names
