@@ -66,3 +66,9 @@ def refusal(problems: Sequence[Problem]) -> GraphRefused:
 def refuse(place: str, detail: str) -> GraphRefused:
     """An error with one problem."""
     return refusal([Problem(place, detail)])
+
+
+def misfit(loss: str, takes: str, row: Sequence[int], remedy: str = "") -> GraphRefused:
+    """The error for an output whose rows have another shape than the loss takes."""
+    told = f"{loss} takes {takes}, and a row of the output has the shape {list(row)}"
+    return refuse("/spec/loss", told + remedy)

@@ -270,6 +270,15 @@ class Tensor(Struct, frozen=True, eq=False):
     def mean(self, axes: Sequence[int], *, keep: bool = False) -> Tensor:
         return self.op("ReduceMean", self.graph.ints(axes), keepdims=int(keep)) if axes else self
 
+    def per_number(self, of: Tensor, axes: Sequence[int]) -> Tensor:
+        """Divided by how many numbers a tensor has along some axes."""
+        counts = [of.shape[axis] if of.shape else None for axis in axes]
+        known = [count for count in counts if isinstance(count, int)]
+        if len(known) == len(counts):
+            return self * (1 / max(product(known), 1))
+        sizes = of.op("Shape").op("Gather", self.graph.ints(axes), axis=0)
+        return self / sizes.op("ReduceProd", keepdims=0).cast_like(self)
+
     def slice(self, start: Sequence[int], end: Sequence[int], axes: Sequence[int]) -> Tensor:
         """From `start` to before `end` on each of the axes."""
         return self.op("Slice", *map(self.graph.ints, (start, end, axes)))

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from service.training.data.counting import counts as counts_of
 from service.training.engine import Array
+from service.training.errors import misfit
 from service.training.loss import Loss
 from service.training.tasks.cross_entropy import compare
 from service.training.tasks.loss_graph import LossAndGradient, LossInputs
@@ -72,6 +73,12 @@ class TokenTask(LearningTask):
     def labelled(self, tokens: TextTokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The ids that are fed, and the labels. (n, width) each."""
         raise NotImplementedError
+
+    def check_row(self, row: Sequence[int], classes: str) -> None:
+        """Raises GraphRefused unless it has logits for each token. classes: what they are of."""
+        if len(row) != 2 or row[1] < 2:
+            takes = f"logits (batch, tokens, {classes})"
+            raise misfit(self.name, takes, row, "; for a class of each text choose cross_entropy")
 
     def compare(self, loss: Loss, inputs: LossInputs) -> LossAndGradient:
         return compare(replace(loss, class_axis=CLASS_AXIS), inputs)

@@ -10,7 +10,6 @@ import numpy as np
 
 from service.training.data.counting import counts as counts_of
 from service.training.engine import Array
-from service.training.errors import refuse
 from service.training.tasks.by_token import TextTokens, TokenTask, token_counts, token_losses
 from service.training.tasks.task import Metric, PassMetrics, PerSample, ranks
 from storage.arrays import NDArray
@@ -110,12 +109,7 @@ class CausalLM(TokenTask):
         return tokens.ids, next_tokens(tokens.ids, tokens.counts, tokens.known)
 
     def target_spec(self, output: Sequence[int], classes: tuple[str, ...] | None) -> TargetSpec:
-        if len(output) != 2 or output[1] < 2:
-            raise refuse(
-                "/spec/loss",
-                f"{self.name} takes logits (batch, tokens, vocabulary), and a row of the output "
-                f"has the shape {list(output)}; for a class of each text choose cross_entropy",
-            )
+        self.check_row(output, "vocabulary")
         return TargetSpec("labels", "int64", (0,))
 
     def pass_metrics(self, target: TargetSpec) -> PassMetrics:

@@ -21,7 +21,7 @@ from service.training.tasks.by_class import (
     macro_f1,
     mean_iou,
 )
-from service.training.tasks.loss_graph import LossAndGradient, LossInputs, by_position, total
+from service.training.tasks.loss_graph import LossAndGradient, LossInputs, total
 from service.training.tasks.task import (
     LABEL,
     By,
@@ -231,7 +231,7 @@ def compare(loss: Loss, inputs: LossInputs) -> LossAndGradient:
     compared = _compare(loss, inputs, axis)
     positions = [a for a in output.axes(None)[1:] if a != axis]
     for teacher in inputs.teacher:
-        pull = _towards(teacher, output, axis) * by_position(scale, output, positions)
+        pull = _towards(teacher, output, axis) * scale.per_number(output, positions)
         compared = LossAndGradient(compared.loss, (compared.gradient + pull).known_like(output))
     return compared
 
@@ -244,7 +244,7 @@ def _compare(loss: Loss, inputs: LossInputs, axis: int) -> LossAndGradient:
     assert inputs.target is not None
     logits, target = inputs.output, inputs.target.unsqueeze(axis)
     wanted = _wanted(loss, logits, target, axis, inputs.class_vectors)
-    scale = by_position(inputs.scale, logits, [a for a in logits.axes(None)[1:] if a != axis])
+    scale = inputs.scale.per_number(logits, [a for a in logits.axes(None)[1:] if a != axis])
     logs = logits.log_softmax(axis)
     share, pull = logs.exp(), scale
     if loss.by_class:

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from service.training.engine import Array
-from service.training.errors import refuse
+from service.training.errors import misfit, refuse
 from service.training.loss import Loss
 from service.training.tasks.average_precision import (
     BoxMetrics,
@@ -98,11 +98,8 @@ class Detection(LearningTask):
 
     def target_spec(self, output: Sequence[int], classes: tuple[str, ...] | None) -> TargetSpec:
         if len(output) != 3 or output[0] <= SIDES:
-            raise refuse(
-                "/spec/loss",
-                f"{self.name} takes maps (batch, classes + {SIDES}, height, width) with one class "
-                f"or more, and a row of the output has the shape {list(output)}",
-            )
+            takes = f"maps (batch, classes + {SIDES}, height, width) with one class or more"
+            raise misfit(self.name, takes, output)
         count = output[0] - SIDES
         if classes is not None and not len(set(classes)) == len(classes) == count:
             detail = f"{len(classes)} names given, the output has maps of {count} classes"

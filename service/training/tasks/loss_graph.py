@@ -47,15 +47,3 @@ def total(value: Tensor, scale: Tensor) -> Tensor:
     if not all(isinstance(size, int) and size <= FEW for size in rest) or len(rest) > 1:
         value = value.sum(value.axes(None)[1:], keep=True)
     return (value * scale).sum()
-
-
-def by_position(scale: Tensor, output: Tensor, axes: Sequence[int]) -> Tensor:
-    """The scale divided by the number of values or positions that a sample compares."""
-    sizes = [output.shape[a] if output.shape else None for a in axes]
-    count = 1
-    for size in sizes:
-        if not isinstance(size, int):
-            every = output.op("Shape").op("Gather", output.graph.ints(axes), axis=0)
-            return scale / every.op("ReduceProd", keepdims=0).cast_like(scale)
-        count *= size
-    return scale * (1 / max(count, 1))

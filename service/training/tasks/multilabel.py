@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from service.training.data.counting import counts
 from service.training.engine import Array
-from service.training.errors import refuse
+from service.training.errors import misfit
 from service.training.tasks.binary import (
     BinaryCrossEntropy,
     binary_cross_entropy,
@@ -60,11 +60,7 @@ class Multilabel(BinaryCrossEntropy):
 
     def target_spec(self, output: Sequence[int], classes: tuple[str, ...] | None) -> TargetSpec:
         if len(output) != 1:
-            raise refuse(
-                "/spec/loss",
-                f"{self.name} takes logits (batch, labels), and a row of the output has the shape "
-                f"{list(output)}; choose bce_with_logits",
-            )
+            raise misfit(self.name, "logits (batch, labels)", output, "; choose bce_with_logits")
         return super().target_spec(output, classes)
 
     def pass_metrics(self, target: TargetSpec) -> PassMetrics:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from service.training.engine import Array
 from service.training.errors import refuse
 from service.training.loss import Loss
-from service.training.tasks.loss_graph import LossAndGradient, LossInputs, by_position, total
+from service.training.tasks.loss_graph import LossAndGradient, LossInputs, total
 from service.training.tasks.numbers import squared_error
 from service.training.tasks.task import LearningTask, Metric, PassMetrics, PerSample, Row, columns
 from storage.arrays import NDArray
@@ -164,7 +164,7 @@ class Reconstruction(LearningTask):
         output, target = inputs.output, inputs.target
         error = self.error(output, target)
         normal = (1 - target.slice([0], [1], [1])).reshape(-1, *[1] * (output.rank - 1))
-        scale = by_position(inputs.scale, output, output.axes(None)[1:]) * normal
+        scale = inputs.scale.per_number(output, output.axes(None)[1:]) * normal
         return LossAndGradient(total(error * error, scale), (error * 2 * scale).known_like(output))
 
     def error(self, output: Tensor, target: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from service.training.engine import Array
-from service.training.errors import refuse
+from service.training.errors import misfit, refuse
 from service.training.loss import Loss
 from service.training.tasks.loss_graph import LossAndGradient, LossInputs
 from service.training.tasks.task import LearningTask, Metric, PassMetrics, PerSample
@@ -142,11 +142,7 @@ class SupervisedContrastive(LearningTask):
 
     def target_spec(self, output: Sequence[int], classes: tuple[str, ...] | None) -> TargetSpec:
         if len(output) != 1 or output[0] < 2:
-            raise refuse(
-                "/spec/loss",
-                f"{self.name} takes embeddings (batch, size) of two numbers or more, and a row of "
-                f"the output has the shape {list(output)}",
-            )
+            raise misfit(self.name, "embeddings (batch, size) of two numbers or more", output)
         if classes is not None and len(set(classes)) != len(classes):
             raise refuse("/spec/classes", "a class is named twice; names must differ")
         count = None if classes is None else len(classes)

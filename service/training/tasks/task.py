@@ -13,7 +13,7 @@ from service.training.data.counting import counts
 from service.training.engine import Array
 from service.training.errors import refuse
 from service.training.loss import Loss
-from service.training.tasks.loss_graph import LossAndGradient, LossInputs, by_position, total
+from service.training.tasks.loss_graph import LossAndGradient, LossInputs, total
 from storage.arrays import NDArray
 from storage.records.signatures import TargetSpec
 
@@ -179,7 +179,7 @@ class LearningTask:
     def compare(self, loss: Loss, inputs: LossInputs) -> LossAndGradient:
         """Write the loss and its gradient into the graph of the inputs."""
         assert inputs.target is not None
-        scale = by_position(inputs.scale, inputs.output, inputs.output.axes(None)[1:])
+        scale = inputs.scale.per_number(inputs.output, inputs.output.axes(None)[1:])
         value, slope = self.of_numbers(loss, inputs.output, inputs.target)
         if loss.has_unknown:
             unknown = inputs.target.op("IsNaN")

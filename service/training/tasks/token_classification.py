@@ -140,12 +140,7 @@ class TokenClassification(TokenTask):
         return tokens.ids, target
 
     def target_spec(self, output: Sequence[int], classes: tuple[str, ...] | None) -> TargetSpec:
-        if len(output) != 2 or output[1] < 2:
-            raise refuse(
-                "/spec/loss",
-                f"{self.name} takes logits (batch, tokens, classes), and a row of the output has "
-                f"the shape {list(output)}; for a class of each text choose cross_entropy",
-            )
+        self.check_row(output, "classes")
         if classes is None or len(classes) != output[1] or len(set(classes)) != len(classes):
             raise refuse(
                 "/spec/classes",

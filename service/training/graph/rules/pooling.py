@@ -7,7 +7,6 @@ import numpy as np
 from service.training.graph.kernel_windows import WindowShape, windows_of
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import along, fixed
-from service.training.graph.rules.reduction import mean_gradient
 from service.training.graph.tensor import INT64, Array, Tensor
 
 
@@ -104,7 +103,7 @@ def _spread(windows: WindowShape, axis: int, size: int, count: int) -> Array:
 
 def global_average_pool(node: Node, g: Tensor) -> Gradients:
     """g / count, everywhere."""
-    return [mean_gradient(g, node.x, [*range(2, node.x.rank)])]
+    return [g.per_number(node.x, range(2, node.x.rank)).expand_like(node.x)]
 
 
 def lp_pool(node: Node, g: Tensor) -> Gradients:

@@ -52,19 +52,7 @@ def rule_of(part: Callable[[Tensor, Tensor, Tensor], Tensor]) -> GradientRule:
 
 def mean(node: Node, g: Tensor) -> Gradients:
     """g / count, everywhere."""
-    return [mean_gradient(_kept(node, g), node.x, axes_of(node))]
-
-
-def mean_gradient(kept: Tensor, x: Tensor, axes: list[int]) -> Tensor:
-    """The gradient by x from `kept`, that by its mean over some axes, which it has with size 1."""
-    count = 1
-    for size in (x.shape[a] if x.shape else None for a in axes):
-        if not isinstance(size, int):
-            sizes = x.op("Shape").op("Gather", x.graph.ints(axes), axis=0)
-            by = sizes.op("ReduceProd", keepdims=0).cast_like(kept)
-            return (kept / by).expand_like(x)
-        count *= size
-    return (kept * (1 / max(count, 1))).expand_like(x)
+    return [_kept(node, g).per_number(node.x, axes_of(node)).expand_like(node.x)]
 
 
 def extreme(node: Node, g: Tensor) -> Gradients:
