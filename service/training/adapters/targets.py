@@ -145,12 +145,9 @@ def _of_integers(graph: Graph, node: onnx.NodeProto) -> Target | None:
 
 def _stored(graph: Graph, name: str) -> str | None:
     """The initializer that a product reads, directly or unpacked."""
-    while name not in graph.initializers:
-        node = graph.producer(name)
-        if node is None or not is_default(node, *UNPACKED):
-            return None
-        name = node.input[0]
-    return None if name in graph.constants and graph.elem_type(name) == FLOAT else name
+    name = graph.origin(name, *UNPACKED)
+    is_number = name in graph.constants and graph.elem_type(name) == FLOAT
+    return name if name in graph.initializers and not is_number else None
 
 
 def _fits(target: Target, pattern: str) -> bool:

@@ -201,9 +201,7 @@ def _sizes(
 
 
 def _is_zero(graph: Graph, name: str) -> bool:
-    maker = graph.producer(name)
-    if maker is not None and is_default(maker, "Expand"):
-        name = maker.input[0]
+    name = graph.origin(name, "Expand")
     value = graph.array(name)
     return value is not None and not np.any(value) and not is_weight(graph, name)
 

@@ -109,6 +109,12 @@ class Graph:
         """Nodes that read the tensor, including in subgraphs."""
         return self._consumers.get(name, [])
 
+    def origin(self, name: str, *op_types: str) -> str:
+        """The tensor that operators of these types make this one of, by their first inputs."""
+        while (node := self.producer(name)) is not None and is_default(node, *op_types):
+            name = node.input[0]
+        return name
+
     def elem_type(self, name: str) -> int | None:
         """ONNX element type, None if unknown."""
         if name in self.initializers:

@@ -223,9 +223,7 @@ def check_length(graph: Graph, output: str, loss: str) -> None:
 
 def check_last_operator(graph: Graph, output: str, loss: str) -> None:
     """Raises GraphRefused if the loss would repeat the graph's last operator."""
-    node = graph.producer(output)
-    while node is not None and is_default(node, "Identity", "Squeeze", "Reshape", "Flatten"):
-        node = graph.producer(node.input[0])
+    node = graph.producer(graph.origin(output, "Identity", "Squeeze", "Reshape", "Flatten"))
     if node is None or not is_default(node, *dict(TASKS[loss].last_operators)):
         return
     raise refuse(

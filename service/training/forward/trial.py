@@ -23,6 +23,7 @@ from service.training.forward.graph import (
 from service.training.graph.flow import refill
 from service.training.graph.node import attributes_of
 from service.training.graph.passes.modes import switch_off
+from storage.records.signatures import TargetSpec
 
 Feeds = dict[str, NDArray[np.generic]]
 Array = NDArray[np.generic]
@@ -106,6 +107,14 @@ def _draw(graph: Graph, name: str, sizes: tuple[int, int], rng: np.random.Genera
         return rng.integers(0, table_size(graph, name), shape).astype(dtype)
     numbers = rng.random(shape) if name == NUMBERS else rng.standard_normal(shape)
     return numbers.astype(dtype)
+
+
+def draw_target(spec: TargetSpec, rows: int, *, seed: int) -> Array:
+    """Random labels."""
+    rng, shape = np.random.default_rng(seed), (rows, *spec.shape)
+    if spec.num_classes is not None:
+        return rng.integers(0, spec.num_classes, shape)
+    return rng.random(shape).astype(spec.dtype)
 
 
 def table_size(graph: Graph, name: str, depth: int = 8) -> int:

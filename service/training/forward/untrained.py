@@ -152,18 +152,9 @@ def _matrices(graph: Graph, bias: str) -> Iterator[str]:
     """The initializers read by the product that the bias is added to."""
     for node in graph.consumers(bias):
         if is_default(node, *_WITH_BIAS) and input_at(node, 2) == bias:
-            yield _origin(graph, node.input[1])
+            yield graph.origin(node.input[1], *PASS_THROUGH)
         elif is_default(node, "Add"):
             makers = [graph.producer(name) for name in node.input]
             for maker in makers:
                 if maker is not None and is_default(maker, *LINEAR):
-                    yield from (_origin(graph, name) for name in maker.input[:2])
-
-
-def _origin(graph: Graph, name: str) -> str:
-    """The tensor before it was transposed or reshaped."""
-    node = graph.producer(name)
-    while node is not None and is_default(node, *PASS_THROUGH):
-        name = node.input[0]
-        node = graph.producer(name)
-    return name
+                    yield from (graph.origin(name, *PASS_THROUGH) for name in maker.input[:2])

@@ -22,7 +22,6 @@ from service.training.forward.reading import ForwardModel
 from service.training.graph.step import StepModel
 from service.training.loss import LOSS, LOSS_SCALE, SUM
 from service.training.tasks import TASKS
-from storage.records.signatures import TargetSpec
 
 Array = NDArray[Any]
 Feeds = dict[str, Array]
@@ -161,16 +160,9 @@ def trial_feeds(step: StepModel, forward: ForwardModel, *, flag: bool) -> Feeds:
     if step.target is not None:
         task = TASKS[step.loss.name]
         row = forward.row_of(tokens)
-        feeds[step.target] = _target(task.fed_target(forward.signature.target, row))
+        fed = task.fed_target(forward.signature.target, row)
+        feeds[step.target] = trial.draw_target(fed, ROWS, seed=0)
     return feeds
-
-
-def _target(spec: TargetSpec) -> Array:
-    rng = np.random.default_rng(0)
-    shape = (ROWS, *spec.shape)
-    if spec.num_classes is not None:
-        return rng.integers(0, spec.num_classes, shape)
-    return rng.random(shape).astype(spec.dtype)
 
 
 def _equal(whole: Array, added: Array) -> bool:

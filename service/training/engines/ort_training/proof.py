@@ -17,7 +17,7 @@ from service.training.engines.runtime import session_options
 from service.training.errors import refuse
 from service.training.forward import trial
 from service.training.protocol.messages.shared import Artifacts
-from storage.records.signatures import Signature, TargetSpec, TensorSpec
+from storage.records.signatures import Signature, TensorSpec
 
 Array = NDArray[np.generic]
 Floats = NDArray[np.float32]
@@ -126,7 +126,7 @@ def _loss(outputs: Array | tuple[Array, ...]) -> float:
 def _feeds(module: Any, signature: Signature, rows: int) -> list[Array]:
     """Random floats; integers and booleans all 1, or all 0 if 1 masks everything away."""
     module.eval()
-    target = _target(signature.target, rows)
+    target = trial.draw_target(signature.target, rows, seed=rows)
     for fill in (1, 0):
         rng = np.random.default_rng(rows)
         feeds = [*(_input(spec, rows, rng, fill) for spec in signature.inputs), target]
@@ -140,13 +140,6 @@ def _input(spec: TensorSpec, rows: int, rng: np.random.Generator, fill: int) -> 
     if spec.dtype.startswith("float"):
         return rng.standard_normal(shape).astype(spec.dtype)
     return np.full(shape, fill, spec.dtype)
-
-
-def _target(spec: TargetSpec, rows: int) -> Array:
-    rng = np.random.default_rng(rows)
-    if spec.num_classes is not None:
-        return rng.integers(0, spec.num_classes, (rows, *spec.shape))
-    return rng.random((rows, *spec.shape)).astype(spec.dtype)
 
 
 def wrong_gradients(
