@@ -27,12 +27,13 @@ from service.training.loss import Loss
 from service.training.preparation import measured_choices, texts
 from service.training.preparation.label_scale import add_label_scale, is_scaled
 from service.training.preparation.step_trial import Trial, run_as_it_is, run_as_jobs_do
-from service.training.preparation.versions import describe, with_prefix
+from service.training.preparation.versions import describe
 from service.training.protocol.messages.preparation import Prepare, Prepared
+from service.training.protocol.messages.shared import FEATURE_DTYPE
 from service.training.tasks import TASKS
 from storage.errors import Problem
 
-TOKENIZER = "tokenizer.json"
+PREFIX_MODEL, TOKENIZER = "prefix_model.onnx", "tokenizer.json"
 MUCH = 600_000
 """Multiplications of a sample's step. With as many, convolutions in blocks took 0.73 to 1.0 of the
 time of matrix products if one reads a block of channels; with fewer of either 1.1."""
@@ -63,12 +64,12 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
     inference = forward.inference
     classifier = _head(forward, inference, task, known)
     files = _compile(forward, inference, task, classifier)
-    artifacts = with_prefix(
-        files.artifacts,
-        forward,
-        Path(task.work_dir),
-        feature_dtype=task.feature_dtype,
-    )
+    artifacts = files.artifacts
+    if forward.prefix is not None:
+        prefix_model = Path(task.work_dir) / PREFIX_MODEL
+        onnx.helper.set_model_props(forward.prefix, {FEATURE_DTYPE: task.feature_dtype})
+        onnx.save_model(forward.prefix, prefix_model)
+        artifacts = replace(artifacts, prefix_model=str(prefix_model))
     exported = inference if forward.prefix is None else join(forward.prefix, inference)
     prepared = describe(model_path, forward, artifacts, exported=exported)
     remainder = prepared.artifacts.remainder_model

@@ -18,24 +18,11 @@ from service.training.forward.reading import ForwardModel
 from service.training.graph.passes.caches import NOTE, has_dropped
 from service.training.graph.passes.canonical import IR_VERSION, opset
 from service.training.protocol.messages.preparation import Prepared
-from service.training.protocol.messages.shared import FEATURE_DTYPE, Artifacts
+from service.training.protocol.messages.shared import Artifacts
 
-PREFIX_MODEL = "prefix_model.onnx"
-"""The frozen part, if the model was cut."""
 REMAINDER_MODEL = "remainder_model.onnx"
 """A fragment with the outputs that do not train."""
 BASE_MODEL = "base_model.onnx"
-
-
-def with_prefix(
-    artifacts: Artifacts, forward: ForwardModel, directory: Path, *, feature_dtype: str
-) -> Artifacts:
-    """With the prefix model, if the graph was cut; its outputs are cached as feature_dtype."""
-    if forward.prefix is None:
-        return artifacts
-    onnx.helper.set_model_props(forward.prefix, {FEATURE_DTYPE: feature_dtype})
-    onnx.save_model(forward.prefix, directory / PREFIX_MODEL)
-    return replace(artifacts, prefix_model=str(directory / PREFIX_MODEL))
 
 
 def describe(

@@ -18,15 +18,9 @@ from service.training.engines.ort_training.absence import NAME
 from service.training.engines.runtime import onnxruntime
 from service.training.errors import EngineMissing
 
-
-def _stand_in() -> None:
-    """Install the bare package."""
-    package = ModuleType(NAME)
-    package.__path__ = [str(Path(onnxruntime.__file__).parent / "training")]
-    sys.modules[NAME] = package
-
-
-_stand_in()
+_bare = ModuleType(NAME)
+_bare.__path__ = [str(Path(onnxruntime.__file__).parent / "training")]
+sys.modules[NAME] = _bare
 
 
 def training_api() -> Any:
