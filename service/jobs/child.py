@@ -12,9 +12,9 @@ from typing import Any
 from service.errors import ChildDied
 from service.processes.children import Children
 from service.processes.exits import ErrorTail, describe_exit
-from service.training.protocol.messages.lines import decode_message, encode
+from service.training.protocol.messages.lines import encode
 from service.training.protocol.messages.shared import Failed, Stopped
-from service.training.protocol.messages.unions import Command, Last, Message, Task
+from service.training.protocol.messages.unions import Command, Last, Message, Task, decode_message
 from service.training.protocol.serialization import plain
 from storage.errors import Busy, StorageBroken, StorageFull
 

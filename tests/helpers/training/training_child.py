@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from support import DEADLINE_S
 
-from service.training.protocol.messages.lines import decode_message, encode
-from service.training.protocol.messages.unions import Last, Line
+from service.training.protocol.messages.lines import encode
+from service.training.protocol.messages.unions import Last, Line, decode_message
 
 
 def limit_memory(pid: int, limit_bytes: int) -> None:

@@ -19,8 +19,9 @@ from service.prediction.worker import PredictorProcess
 from service.processes.children import Children
 from service.processes.interpreter import APPLICATION
 from service.settings import Settings
-from service.training.protocol.messages.lines import decode_message, encode
+from service.training.protocol.messages.lines import encode
 from service.training.protocol.messages.preparation import Prepare
+from service.training.protocol.messages.unions import decode_message
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 

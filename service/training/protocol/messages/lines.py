@@ -21,17 +21,6 @@ TASKS = {
 }
 """Kind of a line → the module of its class, which has the same name."""
 COMMANDS = dict.fromkeys(("pause", "cancel", "hold", "continue"), "shared")
-TRAINING = (
-    *("started", "seen", "progress", "measured", "saved", "done"),
-    *("chosen", "quarantined", "dropped", "decoded", "updated", "validated"),
-)
-MESSAGES = {
-    **dict.fromkeys(("prepared", "refused"), "preparation"),
-    "diagnosed": "diagnosis",
-    **dict.fromkeys(TRAINING, "training"),
-    **dict.fromkeys(("evaluated", "compared", "converted", "ranked", "drifted"), "comparison"),
-    **dict.fromkeys(("working", "stopped", "failed"), "shared"),
-}
 
 
 def encode(line: Task | Command | Message) -> bytes:
@@ -47,11 +36,6 @@ def decode_task(line: bytes) -> Task:
 def decode_command(line: bytes) -> Command:
     """Raises ValueError if the line is not a command."""
     return cast("Command", _decode(line, COMMANDS, "a command"))
-
-
-def decode_message(line: bytes) -> Message:
-    """Raises ValueError if the line is not a message of a child."""
-    return cast("Message", _decode(line, MESSAGES, "a message of a child"))
 
 
 def _decode(line: bytes, modules: Mapping[str, str], what: str) -> Any:

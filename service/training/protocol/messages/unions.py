@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import cast, get_args
+
 from service.training.protocol.messages.comparison import (
     Compare,
     Compared,
@@ -40,6 +43,7 @@ from service.training.protocol.messages.training import (
     Updated,
     Validated,
 )
+from service.training.protocol.serialization import build
 
 Task = Prepare | Diagnose | Train | Evaluate | Compare | Convert | Rank | Drift
 Command = Pause | Cancel | Hold | Continue
@@ -63,3 +67,14 @@ Noted = Chosen | Seen | Quarantined | Dropped | Decoded | Working
 """What a job's child says of its samples and its choices before it trains."""
 Message = Noted | Started | Progress | Measured | Saved | Last
 Line = Task | Command | Message
+MESSAGES = {str(each.__struct_config__.tag): each for each in get_args(Message)}
+"""The class of each kind of message."""
+
+
+def decode_message(line: bytes) -> Message:
+    """Raises ValueError if the line is not a message of a child."""
+    value = json.loads(line)
+    kind = str(value.get("kind")) if isinstance(value, dict) else ""
+    if kind not in MESSAGES:
+        raise ValueError(f"this is not a message of a child: {line[:200]!r}")
+    return cast("Message", build(MESSAGES[kind], value))
