@@ -21,7 +21,7 @@ from service.training.forward.graph import (
     is_default,
 )
 from service.training.graph.flow import refill
-from service.training.graph.node import attributes_of
+from service.training.graph.node import attributes_of, constant_of
 from service.training.graph.passes.modes import switch_off
 from storage.records.signatures import TargetSpec
 
@@ -195,8 +195,6 @@ def constant(graph: onnx.GraphProto, name: str) -> Array | None:
         if tensor.name == name:
             return onnx.numpy_helper.to_array(tensor)
     for node in graph.node:
-        if is_default(node, "Constant") and name in node.output:
-            tensor = attributes_of(node).get("value")
-            if isinstance(tensor, onnx.TensorProto):
-                return onnx.numpy_helper.to_array(tensor)
+        if name in node.output and (made := constant_of(node)) is not None:
+            return onnx.numpy_helper.to_array(made)
     return None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
+import numpy as np
 import onnx
 from msgspec import Struct
+from onnx import TensorProto, numpy_helper
 
 from service.training.graph.builder import Builder
 from service.training.graph.tensor import NotDifferentiable, Tensor
@@ -86,3 +89,39 @@ class Node(Struct, frozen=True):
 def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
     """A node's attributes by name; strings as bytes."""
     return {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+
+
+def constant_of(node: onnx.NodeProto) -> onnx.TensorProto | None:
+    """The numbers of a Constant node; None for strings, attributes of functions and other nodes."""
+    for each in node.attribute if node.op_type == "Constant" else ():
+        numbers: dict[str, Any] = {
+            "value_float": np.array(each.f, np.float32),
+            "value_floats": np.array(each.floats, np.float32),
+            "value_int": np.array(each.i, np.int64),
+            "value_ints": np.array(each.ints, np.int64),
+        }
+        if each.name == "value" and not each.ref_attr_name:
+            tensor: onnx.TensorProto = each.t
+            return tensor
+        if each.name in numbers and not each.ref_attr_name:
+            return numpy_helper.from_array(numbers[each.name])
+    return None
+
+
+def whole_numbers(
+    nodes: Iterable[onnx.NodeProto], initializers: Iterable[onnx.TensorProto] = ()
+) -> dict[str, int]:
+    """Integers and truth values among constants, alone or as the only one of a list, by name."""
+    tensors = {tensor.name: tensor for tensor in initializers}
+    tensors |= {
+        name: made
+        for node in nodes
+        if (made := constant_of(node)) is not None
+        for name in node.output[:1]
+    }
+    return {
+        name: int(numpy_helper.to_array(tensor).item())
+        for name, tensor in tensors.items()
+        if tensor.data_type in (TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64)
+        and prod(tensor.dims) == 1
+    }

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 
 import onnx
-from onnx import numpy_helper
 
 from service.training.errors import refusal, refuse
+from service.training.graph.node import whole_numbers
 from service.training.graph.passes.inference import without_weights
 from service.training.limits import memory_limit_bytes
 from storage.errors import Problem, pointer
@@ -55,7 +55,7 @@ class _Counter:
 
     def graph(self, graph: onnx.GraphProto, constants: Mapping[str, int], depth: int) -> Size:
         """constants: known integers by name, for looking up trip counts."""
-        known = {**constants, **_whole_numbers(graph)}
+        known = {**constants, **whole_numbers(graph.node, graph.initializer)}
         return self._nodes(graph.node, known, depth)
 
     def _nodes(
@@ -83,7 +83,8 @@ class _Counter:
 
     def _function(self, key: tuple[str, str], depth: int) -> Size:
         if key not in self._known:
-            self._known[key] = self._nodes(self._functions[key].node, {}, depth)
+            nodes = self._functions[key].node
+            self._known[key] = self._nodes(nodes, whole_numbers(nodes), depth)
         return self._known[key]
 
     def _trips(self, node: onnx.NodeProto, constants: Mapping[str, int]) -> int:
@@ -98,22 +99,6 @@ class _Counter:
                 "around it, so it may never end; export the model with the loop unrolled",
             )
         return max(0, trips)
-
-
-def _whole_numbers(graph: onnx.GraphProto) -> dict[str, int]:
-    """Scalar integers among initializers and constants."""
-    tensors = [(tensor.name, tensor) for tensor in graph.initializer]
-    tensors += [
-        (node.output[0], node.attribute[0].t)
-        for node in graph.node
-        if node.op_type == "Constant" and node.attribute
-    ]
-    return {
-        name: int(numpy_helper.to_array(tensor).item())
-        for name, tensor in tensors
-        if tensor.data_type in (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
-        and math.prod(tensor.dims) == 1
-    }
 
 
 def _require_small_values(model: onnx.ModelProto, place: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,14 +34,17 @@ def model(
     return helper.make_model(graph, opset_imports=opsets, functions=functions or [])
 
 
-def loop(trips: str, constants: dict[str, Any]) -> onnx.ModelProto:
+def loop(
+    trips: str, constants: dict[str, Any], before: Sequence[onnx.NodeProto] = ()
+) -> onnx.ModelProto:
+    """before: nodes that may make the trip count."""
     body = helper.make_graph(
         [node("Identity", ["on"], ["go_on"]), node("Relu", ["state"], ["next"])],
         "body",
         [value("step", INT64, []), value("on", BOOL, []), value("state", FLOAT, None)],
         [value("go_on", BOOL, []), value("next", FLOAT, None)],
     )
-    return model([node("Loop", [trips, "yes", "x"], ["y"], body=body)], constants)
+    return model([*before, node("Loop", [trips, "yes", "x"], ["y"], body=body)], constants)
 
 
 def nested_ifs(depth: int) -> onnx.NodeProto:
@@ -66,6 +70,14 @@ def functions(depth: int, *, calls: int) -> list[onnx.FunctionProto]:
     return made
 
 
+def in_function(inner: onnx.ModelProto) -> onnx.ModelProto:
+    """Calls a function of the nodes, which take the condition `yes` from a constant."""
+    yes = node("Constant", [], ["yes"], value=numpy_helper.from_array(np.array(True)))
+    opset = helper.make_opsetid("", 17)
+    nodes = [yes, *inner.graph.node]
+    return model(CALL, {}, [helper.make_function("f", "f0", ["x"], ["y"], nodes, [opset])])
+
+
 def relus(count: int) -> list[onnx.NodeProto]:
     names = ["x", *(f"v{number}" for number in range(count - 1)), "y"]
     return [node("Relu", [names[at]], [names[at + 1]]) for at in range(count)]
@@ -73,6 +85,7 @@ def relus(count: int) -> list[onnx.NodeProto]:
 
 YES = {"yes": np.array(True)}
 CALL = [node("f0", ["x"], ["y"], domain="f")]
+TRIPS = node("Constant", [], ["n"], value_int=100)
 SHAPE = [node("ConstantOfShape", ["shape"], ["c"]), node("Expand", ["c", "shape"], ["y"])]
 REFUSED = {
     "a loop whose end the input decides": (lambda: loop("x", YES), "may never end"),

@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import refill
-from service.training.graph.node import attributes_of
+from service.training.graph.node import attributes_of, whole_numbers
 
 REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceSum")
-KINDS = (TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64)
 OLDEST = 15
 """The first opset with CastLike."""
 AXES_AS_INPUT = 18
@@ -64,7 +63,8 @@ def _bags(loop: onnx.NodeProto, graph: onnx.GraphProto) -> Bags | None:
     if body is None or [len(names) for names in (loop.input, body.input, body.output)] != [2, 2, 2]:
         return None
     makers = {name: node for node in body.node for name in node.output}
-    values = _constants(graph) | _constants(body)
+    values = whole_numbers(graph.node, graph.initializer)
+    values |= whole_numbers(body.node, body.initializer)
     total = _maker(makers, body, 1, *REDUCTIONS)
     rows = _maker(makers, total, 0, "Gather")
     part = _maker(makers, rows, 1, "Slice")
@@ -77,12 +77,12 @@ def _bags(loop: onnx.NodeProto, graph: onnx.GraphProto) -> Bags | None:
     is_plain = (
         goes_on is not None
         and goes_on.input[0] == loop.input[1]
-        and values.get(loop.input[1]) in (True, [True])
+        and values.get(loop.input[1]) == 1
         and all(node.input[1] == body.input[0].name for node in (first, last))
         and not any(attributes_of(node).get("axis", 0) for node in (first, last, rows))
-        and axes in ([0], [[0]])
+        and axes == [0]
         and not attributes_of(total).get("keepdims", 1)
-        and [values.get(name) for name in part.input[3:]] == [[0]]
+        and [values.get(name) for name in part.input[3:]] == [0]
         and rows.input[0] not in makers
     )
     names = (rows.input[0], part.input[0], first.input[0], last.input[0], loop.input[0])
@@ -107,19 +107,6 @@ def _maker(
     needed = 2 if "Gather" in kinds else 1
     is_one = producer is not None and producer.op_type in kinds and len(producer.input) >= needed
     return producer if is_one else None
-
-
-def _constants(graph: onnx.GraphProto) -> dict[str, Any]:
-    """Whole numbers and truth values, alone or as the only one of a list."""
-    tensors = {tensor.name: tensor for tensor in graph.initializer}
-    for node in graph.node:
-        if node.op_type == "Constant" and len(node.output) == 1:
-            tensors.update((node.output[0], a.t) for a in node.attribute if a.HasField("t"))
-    return {
-        name: numpy_helper.to_array(tensor).tolist()
-        for name, tensor in tensors.items()
-        if tensor.data_type in KINDS and [*tensor.dims] in ([], [1])
-    }
 
 
 class _Writer:

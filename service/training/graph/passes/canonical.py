@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx
-from onnx import defs, helper, numpy_helper, version_converter
+from onnx import defs, helper, version_converter
 
 from service.training.errors import refuse
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import duplicate, nodes_of, refill
+from service.training.graph.flow import nodes_of, refill
+from service.training.graph.node import constant_of
 from service.training.graph.passes.inference import bring_back, set_aside
 from service.training.graph.passes.lowering import lower, newer
 
@@ -88,27 +88,15 @@ def lift_constants(model: onnx.ModelProto) -> set[str]:
     """Write Constant nodes as initializers; returns their names."""
     kept, lifted = [], set()
     for node in model.graph.node:
-        tensor = _constant(node) if node.op_type == "Constant" else None
+        tensor = constant_of(node)
         if tensor is None:
             kept.append(node)
         else:
-            tensor.name = node.output[0]
             model.graph.initializer.append(tensor)
-            lifted.add(tensor.name)
+            model.graph.initializer[-1].name = node.output[0]
+            lifted.add(node.output[0])
     refill(model.graph.node, kept)
     return lifted
-
-
-def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
-    (attribute,) = node.attribute
-    value = helper.get_attribute_value(attribute)
-    if isinstance(value, onnx.TensorProto):
-        return duplicate(value)
-    if attribute.name in ("value_float", "value_floats"):
-        return numpy_helper.from_array(np.array(value, np.float32))
-    if attribute.name in ("value_int", "value_ints"):
-        return numpy_helper.from_array(np.array(value, np.int64))
-    return None
 
 
 def stamp(model: onnx.ModelProto) -> None:

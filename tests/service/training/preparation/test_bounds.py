@@ -8,7 +8,20 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from greedy import CALL, REFUSED, SHAPE, YES, functions, loop, model, nested_ifs, node, relus
+from greedy import (
+    CALL,
+    REFUSED,
+    SHAPE,
+    TRIPS,
+    YES,
+    functions,
+    in_function,
+    loop,
+    model,
+    nested_ifs,
+    node,
+    relus,
+)
 
 from service.training.errors import GraphRefused
 from service.training.forward.load import load
@@ -47,9 +60,11 @@ def test_a_value_that_does_not_fit_into_half_of_the_limit_is_refused(
         model(CALL, {}, functions(3, calls=10)),
         model([nested_ifs(2)], YES),
         loop("n", {**YES, "n": np.array(100)}),
+        loop("n", YES, [TRIPS]),
+        in_function(loop("n", {}, [TRIPS])),
         model([node("MatMul", ["x", "w"], ["y"])], {"w": np.zeros((4, 5000), np.float32)}),
     ],
-    ids=["deep", "functions", "ifs", "loop", "weights"],
+    ids=["deep", "functions", "ifs", "loop", "loop of a Constant", "loop in a function", "weights"],
 )
 def test_what_networks_are_made_of_is_taken(made: onnx.ModelProto) -> None:
     require_bounded(made)
