@@ -83,20 +83,31 @@ def sentence(error: Exception) -> str:
 
 
 def draw(
-    graph: Graph, rows: int, *, seed: int = 0, flag: bool = True, tokens: int | None = None
+    graph: Graph,
+    rows: int,
+    *,
+    seed: int = 0,
+    flag: bool = True,
+    least: int = 0,
+    tokens: int | None = None,
 ) -> Feeds:
     """Random inputs that the graph can take: floats near zero, token ids inside their table.
 
-    flag: the value of all booleans, which are masks of either meaning. tokens: the length of texts,
-    by default the longest.
+    flag: the value of all booleans, which are masks of either meaning. least: of whole numbers,
+    which may be lengths. tokens: the length of texts, by default the longest.
     """
     rng = np.random.default_rng(seed)
     tokens = tokens or (graph.lengths.tokens if graph.lengths else 1)
-    feeds = {value.name: _draw(graph, value.name, (rows, tokens), rng) for value in graph.inputs}
+    feeds = {
+        value.name: _draw(graph, value.name, (rows, tokens), rng, least=least)
+        for value in graph.inputs
+    }
     return {n: np.full_like(v, flag) if v.dtype == np.bool_ else v for n, v in feeds.items()}
 
 
-def _draw(graph: Graph, name: str, sizes: tuple[int, int], rng: np.random.Generator) -> Array:
+def _draw(
+    graph: Graph, name: str, sizes: tuple[int, int], rng: np.random.Generator, *, least: int
+) -> Array:
     """sizes: of the first axis, and of others that are not fixed."""
     dims = graph.dims(name) or ()
     shape = tuple((sizes[0] if axis == 0 else size) or sizes[1] for axis, size in enumerate(dims))
@@ -104,7 +115,8 @@ def _draw(graph: Graph, name: str, sizes: tuple[int, int], rng: np.random.Genera
     if dtype == np.bool_ or (graph.lengths and name in graph.lengths.masks):
         return np.ones(shape, dtype)
     if np.issubdtype(dtype, np.integer):
-        return rng.integers(0, table_size(graph, name), shape).astype(dtype)
+        size = table_size(graph, name)
+        return rng.integers(min(least, size - 1), size, shape).astype(dtype)
     numbers = rng.random(shape) if name == NUMBERS else rng.standard_normal(shape)
     return numbers.astype(dtype)
 

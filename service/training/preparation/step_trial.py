@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,8 @@ def _run(
 ) -> tuple[Feeds, Feeds]:
     """A batch and its results of these names, if possible one whose results are finite."""
     tried = []
-    for flag in (True, False):
-        feeds = trial_feeds(step, forward, flag=flag)
+    for least, flag in product((0, 1), (True, False)):
+        feeds = trial_feeds(step, forward, flag=flag, least=least)
         results = dict(zip(names, session.run([*names], feeds), strict=True))
         if all(np.isfinite(result).all() for result in results.values()):
             return feeds, results
@@ -143,16 +144,17 @@ def _sums(session: Any, step: StepModel, feeds: Feeds, names: Sequence[str]) -> 
     return sums
 
 
-def trial_feeds(step: StepModel, forward: ForwardModel, *, flag: bool) -> Feeds:
+def trial_feeds(step: StepModel, forward: ForwardModel, *, flag: bool, least: int = 0) -> Feeds:
     """What a step is tried on: some rows, of texts some short ones.
 
-    flag: the value of all booleans, which are masks of either meaning.
+    flag: the value of all booleans, which are masks of either meaning. least: of whole numbers: a
+    mean over a length of 0 is not a number.
     """
     graph = forward.graph
     # The longest texts would take most of a registration's time and memory; that the model runs on
     # them is known.
     tokens = graph.lengths.trials[0] if graph.lengths is not None else 0
-    feeds = trial.draw(graph, ROWS, flag=flag, tokens=tokens or None)
+    feeds = trial.draw(graph, ROWS, flag=flag, least=least, tokens=tokens or None)
     feeds |= draw_all(step.random, seed=0, batch=0, rows=ROWS)
     for name in (*step.parameters, *step.updated, *step.loss.label_tensors, *step.frozen):
         feeds[name] = to_array(graph.initializers[name])

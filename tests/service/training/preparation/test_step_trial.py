@@ -160,6 +160,29 @@ def test_masks_of_the_meaning_that_gives_gradients_are_tried(tmp_path: Path) -> 
     assert run_as_it_is(step, forward).rows_are_independent
 
 
+def test_lengths_that_give_a_loss_are_tried(tmp_path: Path) -> None:
+    nodes = [
+        make_node("MatMul", ["x", "w"], ["sum"], "product"),
+        make_node("Cast", ["length"], ["count"], "cast", to=onnx.TensorProto.FLOAT),
+        make_node("Div", ["sum", "count"], ["logits"], "mean"),  # of 0, not a number
+    ]
+    rng = np.random.default_rng(0)
+    w = from_array(rng.normal(size=(6, CLASSES)).astype(np.float32), "w")
+    model = model_of(
+        nodes, {"x": ["batch", 6], "length": ["batch", 1]}, {"logits": ["batch", 3]}, [w]
+    )
+    model.graph.input[1].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    onnx.save_model(model, tmp_path / "model.onnx")
+    asked = Prepare(str(tmp_path / "model.onnx"), "forward", str(tmp_path), "cross_entropy")
+    forward = read(tmp_path / "model.onnx", asked)
+    step = build_step(forward.model, loss=Loss("cross_entropy"), parameters=forward.trainable)
+
+    taken = run_as_it_is(step, forward)
+
+    assert (taken.feeds["length"] == 1).all()
+    assert taken.rows_are_independent
+
+
 @pytest.mark.parametrize(("longest", "taken"), [(3000, 24), (7, 7)])
 def test_a_step_of_texts_is_tried_on_short_ones(tmp_path: Path, longest: int, taken: int) -> None:
     path = tmp_path / "decoder.onnx"
