@@ -114,7 +114,7 @@ class ProblemAnswer(JSONResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/v2" or scope["path"].startswith("/v2/"):
             faults = self._problem.get("errors", ())
-            places = [f"{fault['pointer']}: {fault['detail']}" for fault in faults]
+            places = [": ".join(filter(None, fault.values())) for fault in faults]
             body = {"error": "; ".join([self._problem["detail"], *places])}
             await JSONResponse(body, **self._options)(scope, receive, send)
         else:

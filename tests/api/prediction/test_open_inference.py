@@ -155,6 +155,12 @@ def test_a_bad_request_says_what_is_wrong(
     assert complaint in answer.json()["error"]
 
 
+def test_an_error_of_the_whole_body_names_no_place(served: Served, logits: np.ndarray) -> None:
+    answer = served.http.post(f"/v2/models/{NAME}/infer", content=b"{")
+
+    assert answer.json()["error"].startswith("the body is not JSON; Expecting property name")
+
+
 @pytest.mark.parametrize("length", ["999999", "-1", "x"])
 def test_a_wrong_header_length_is_refused(served: Served, logits: np.ndarray, length: str) -> None:
     answer = served.http.post(
