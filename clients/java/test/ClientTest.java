@@ -52,6 +52,12 @@ public class ClientTest {
         check(notes.add("see you soon", null, "java").isPresent(), "new");
         check(notes.add("see you soon", null, "java").isEmpty(), "known");
         check(notes.describe().getAsJsonObject("samples").get("train").getAsInt() <= 1, "one text");
+        try {
+            notes.add("see you \ud83d", null, "cut");
+            check(false, "no error");
+        } catch (IllegalArgumentException error) {
+            check(error.getMessage().contains("surrogate pair"), error);
+        }
     }
 
     static void addsAndPredictsPhotos(Path photo) throws Exception {

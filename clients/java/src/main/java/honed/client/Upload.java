@@ -56,6 +56,9 @@ public record Upload(byte[] content, String type) {
     }
 
     private static byte[] utf8(String text) {
+        if (!StandardCharsets.UTF_8.newEncoder().canEncode(text)) {
+            throw new IllegalArgumentException("a text holds half of a surrogate pair: it was cut within a character");
+        }
         return text.getBytes(StandardCharsets.UTF_8);
     }
 }
