@@ -117,6 +117,14 @@ class Client:
         """The JSON answer to a POST of a JSON body."""
         return self.ask("POST", path, json=body)
 
+    def patch(self, path: str, body: Any) -> dict[str, Any]:
+        """The JSON answer to a PATCH of a JSON body."""
+        return self.ask("PATCH", path, json=body)
+
+    def put(self, path: str, body: Any = None) -> dict[str, Any]:
+        """The JSON answer to a PUT of a JSON body."""
+        return self.ask("PUT", path, json=body)
+
     def ask(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         """The JSON answer, which is an object on all routes. options: as for `request`."""
         answer: dict[str, Any] = self.request(method, path, **options).json()

@@ -63,6 +63,11 @@ class Group(click.Group):
             )
 
 
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FILE_OR_FOLDER = click.Path(exists=True, path_type=Path)
+
 model_argument = click.argument("model", shell_complete=completion.models)
 optional_model_argument = click.argument("model", required=False, shell_complete=completion.models)
 version_argument = click.argument("version", shell_complete=completion.versions)
@@ -91,9 +96,8 @@ trainable_option = click.option(
 
 def output_file(text: str, *, required: bool = True) -> Callable[[Command], Command]:
     """The option -o, for a file that a command writes; text: what it says of it."""
-    kind = click.Path(dir_okay=False, path_type=Path)
     return click.option(
-        "-o", "--output", required=required, type=kind, callback=_replaceable, help=text
+        "-o", "--output", required=required, type=NEW_FILE, callback=_replaceable, help=text
     )
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from cli.commands.models.diagnosis import parameter_counts
 from cli.commands.models.registration import ARTIFACTS, LOSSES
 from cli.errors import Failure, from_error
-from cli.options import as_json, output_option, trainable_option
+from cli.options import FILE, FOLDER, as_json, output_option, trainable_option
 from cli.output import echo_json, echo_text, wants_json
 from storage.errors import HoneError
 
@@ -92,11 +92,11 @@ OPTIMIZERS = ("adamw", "sgd")
 
 
 @click.command()
-@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("model", type=FILE)
 @click.option(
     "-o",
     "--output-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Folder to write into; it is created. Required unless --explain is given.",
 )
 @click.option("--loss", type=click.Choice(LOSSES), required=True, help="What training lowers.")

@@ -11,7 +11,7 @@ import click
 
 from cli.client import Client
 from cli.errors import Failure
-from cli.options import ClientCommand, Time, given
+from cli.options import NEW_FILE, ClientCommand, Time, given
 from cli.output import echo, echo_records, echo_text
 from service.access.audit_chain import AuditChain, read_entry
 from storage.disk.durable import create_private
@@ -42,7 +42,7 @@ COLUMNS = {
 @click.option(
     "--export",
     "exported",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW_FILE,
     help="Append what is new to this file (JSON Lines), instead, if the log continues it.",
 )
 def audit(

@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from cli.client import Client
 from cli.download import unfinished
-from cli.options import ClientCommand, output_file
+from cli.options import FILE, FOLDER, ClientCommand, output_file
 from cli.output import echo_json, echo_text, wants_json
 from cli.progress import bar
 from service.backup.contents import Contents, open_backup, read_contents
@@ -45,11 +45,9 @@ def backup(client: Client, *, output: Path | None) -> None:
 
 
 @click.command(cls=ClientCommand)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to restore to. Default: the setting data_dir.",
+    "--data-dir", type=FOLDER, help="Folder to restore to. Default: the setting data_dir."
 )
 @click.option(
     "--replace", is_flag=True, help="Move existing data to another folder, where they are kept."

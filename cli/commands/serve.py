@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.errors import from_error
+from cli.options import FOLDER
 from cli.output import echo_text
 from service.errors import BadSetting, CannotListen
 from service.follow.errors import SourceRefused
@@ -31,9 +32,7 @@ WRONG_SETTING = 78
 @click.option("--host", help="Address to listen on. Default: the setting host (127.0.0.1).")
 @click.option("--port", type=int, help="TCP port; 0 takes a free one. Default: the setting (8471).")
 @click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the daemon's data. Default: the setting data_dir.",
+    "--data-dir", type=FOLDER, help="Folder of the daemon's data. Default: the setting data_dir."
 )
 def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
     """Run the daemon until it is stopped (Ctrl-C, SIGTERM, SIGHUP)."""

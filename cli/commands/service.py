@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cli.errors import Failure
-from cli.options import Group, as_json
+from cli.options import FOLDER, Group, as_json
 from cli.output import echo, echo_fields, echo_text
 from cli.services.launchd import Agent
 from cli.services.systemd import Service
@@ -85,7 +85,7 @@ def status(*, is_user: bool) -> None:
 
 
 @service.command("run", hidden=True, cls=click.Command)
-@click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), required=True)
+@click.option("--data-dir", type=FOLDER, required=True)
 def run(*, data_dir: Path) -> None:
     """Be the process of the service, which Windows starts."""
     if sys.platform != "win32":

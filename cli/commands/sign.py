@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli import assignments
-from cli.options import as_json
+from cli.options import FILE, NEW_FILE, as_json
 from cli.output import echo, echo_fields
 from service.follow.keys import key_id, pem_of
 from service.follow.statement import SUFFIX, SignedFile, Statement, signed_by, verified
@@ -19,17 +19,16 @@ from storage.disk.durable import write_file
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-_PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 _DATE = click.DateTime(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"])
 
 
 @click.command("sign")
-@click.argument("model_file", type=_PATH, metavar="MODEL.onnx")
+@click.argument("model_file", type=FILE, metavar="MODEL.onnx")
 @click.option(
     "--key",
     "key_file",
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW_FILE,
     help="Private Ed25519 key, as PEM without a password.",
 )
 @click.option(
@@ -45,7 +44,7 @@ _DATE = click.DateTime(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"])
     required=True,
     help="Until when devices take the file: a date, or a time in UTC.",
 )
-@click.option("--tokenizer", type=_PATH, help="The tokenizer.json that goes with the file.")
+@click.option("--tokenizer", type=FILE, help="The tokenizer.json that goes with the file.")
 @click.option(
     "--spec", multiple=True, metavar="NAME=VALUE", help="A field of the upgrade's `spec`."
 )

@@ -114,7 +114,7 @@ def change(client: Client, /, token: str, **options: Any) -> None:
     if not changes:
         raise click.UsageError("name what to change: --name, --expires or a limit")
     path = f"/v1/tokens/{_find(client, token)['id']}"
-    echo(client.ask("PATCH", path, json=changes), _echo_token)
+    echo(client.patch(path, changes), _echo_token)
 
 
 @tokens.command("revoke")
@@ -123,8 +123,7 @@ def revoke(client: Client, token: str) -> None:
     """End TOKEN, its id or name, for good; its open requests end within seconds."""
     row = _find(client, token)
     client.request("DELETE", f"/v1/tokens/{row['id']}")
-    told = f"token {row['id']} ({row['name']}) is revoked"
-    echo_done(told, revoked=row["id"])
+    echo_done(f"token {row['id']} ({row['name']}) is revoked", revoked=row["id"])
 
 
 @tokens.command("rotate")

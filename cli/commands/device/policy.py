@@ -131,7 +131,7 @@ def set_policy(client: Client, settings: tuple[str, ...]) -> None:
     min_battery_percent=40 resume_battery_percent=60.
     """
     changes = assignments.parse(settings)
-    answer = client.ask("PUT", POLICY, json=changes)
+    answer = client.put(POLICY, changes)
 
     def show(policy: dict[str, Any]) -> None:
         echo_settings({name: policy[name] for name in changes})
@@ -170,7 +170,7 @@ def edit(client: Client) -> None:
     give up, close the editor without a change.
     """
     known = client.get(POLICY)
-    changed = edited(known, lambda changes: client.ask("PUT", POLICY, json=changes))
+    changed = edited(known, lambda changes: client.put(POLICY, changes))
     if changed is None:
         echo_text("nothing was changed", err=True)
     echo(known if changed is None else changed, echo_settings)

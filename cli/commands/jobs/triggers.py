@@ -116,8 +116,7 @@ def disable(client: Client, model: str, trigger_id: int) -> None:
 def remove(client: Client, model: str, trigger_id: int) -> None:
     """Remove a trigger; the jobs that it has asked for stay."""
     client.request("DELETE", f"{_path(model)}/{trigger_id}")
-    told = f"trigger {trigger_id} of {model} is removed"
-    echo_done(told, model=model, removed=trigger_id)
+    echo_done(f"trigger {trigger_id} of {model} is removed", model=model, removed=trigger_id)
 
 
 def _path(model: str) -> str:
@@ -125,6 +124,5 @@ def _path(model: str) -> str:
 
 
 def _switch(client: Client, model: str, trigger_id: int, *, enabled: bool) -> None:
-    changes = {"enabled": enabled}
-    answer = client.ask("PATCH", f"{_path(model)}/{trigger_id}", json=changes)
+    answer = client.patch(f"{_path(model)}/{trigger_id}", {"enabled": enabled})
     echo_records(answer, _COLUMNS)

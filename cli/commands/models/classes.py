@@ -45,9 +45,8 @@ def add(client: Client, model: str, name: str) -> None:
 @click.argument("new_name")
 def rename(client: Client, model: str, name: str, new_name: str) -> None:
     """Give the class NAME another name; versions that exist keep the old one."""
-    changes = {"name": new_name}
     path = model_path(model, "classes", name)
-    echo_records(client.ask("PATCH", path, json=changes), COLUMNS)
+    echo_records(client.patch(path, {"name": new_name}), COLUMNS)
 
 
 @classes.command("merge")
@@ -66,7 +65,5 @@ def merge(client: Client, model: str, name: str, into: str) -> None:
 @click.option("--unlabel", is_flag=True, help="Take their label from the samples of the class.")
 def remove(client: Client, model: str, name: str, *, unlabel: bool) -> None:
     """Remove the class NAME of MODEL. Refused while samples have it, unless --unlabel."""
-    params = {"unlabel": unlabel}
-    client.request("DELETE", model_path(model, "classes", name), params=params)
-    told = f"class {name} of {model} is removed"
-    echo_done(told, model=model, removed=name)
+    client.request("DELETE", model_path(model, "classes", name), params={"unlabel": unlabel})
+    echo_done(f"class {name} of {model} is removed", model=model, removed=name)

@@ -8,18 +8,16 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.options import ClientCommand, given, model_argument
+from cli.options import FILE, ClientCommand, given, model_argument
 from cli.output import echo, echo_done, echo_fields
 from service.follow.keys import key_id, public_key_bytes
 from storage.database.codec import dump
-
-_KEY = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command("follow", cls=ClientCommand)
 @model_argument
 @click.argument("source", required=False)
-@click.option("--key", "keys", type=_KEY, multiple=True, help="A public key of the vendor (PEM).")
+@click.option("--key", "keys", type=FILE, multiple=True, help="A public key of the vendor (PEM).")
 @click.option("--name", help="As the vendor's statements name the model. Default: MODEL.")
 @click.option("--host", "hosts", multiple=True, help="Another host that SOURCE may redirect to.")
 @click.option("--every-hours", type=float, help="How often it is asked. Default: 24.")
@@ -46,7 +44,7 @@ def follow(
         echo(client.get(path), _echo)
         return
     body = {"source": source, "keys": [_public(key) for key in keys], **given(others)}
-    echo(client.ask("PUT", path, json=body), _echo)
+    echo(client.put(path, body), _echo)
 
 
 @click.command("unfollow", cls=ClientCommand)

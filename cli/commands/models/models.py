@@ -68,9 +68,7 @@ def set_fields(client: Client, model: str, settings: tuple[str, ...]) -> None:
     hyperparameters are the defaults of its jobs; null removes one. See also honed gate, honed quota
     and honed retention.
     """
-    changes = assignments.parse(settings)
-    changed = client.ask("PATCH", model_path(model), json=changes)
-    echo(changed, _echo_model)
+    echo(client.patch(model_path(model), assignments.parse(settings)), _echo_model)
 
 
 @models.command("remove")

@@ -27,7 +27,7 @@ def show(client: Client, model: str) -> None:
 @model_argument
 def freeze(client: Client, model: str) -> None:
     """Make the labelled validation samples of MODEL, as they are now, its reference set."""
-    echo(client.ask("PUT", _path(model)), _echo)
+    echo(client.put(_path(model)), _echo)
 
 
 @reference.command("remove")

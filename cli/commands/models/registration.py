@@ -16,6 +16,8 @@ from cli.client import Client
 from cli.commands.models.diagnosis import parameter_counts, show_diagnosis
 from cli.errors import Failure
 from cli.options import (
+    FILE,
+    FILE_OR_FOLDER,
     ClientCommand,
     given,
     hyperparameters,
@@ -59,7 +61,7 @@ file_options = several(
     ),
     click.option(
         "--tokenizer",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=FILE,
         help="The tokenizer.json of a model that texts feed, with --preprocess of kind text.",
     ),
     hyperparameters,
@@ -78,7 +80,7 @@ spec_options = several(
     file_options,
 )
 """Adds the options of a model's specification."""
-source_argument = click.argument("source", type=click.Path(exists=True, path_type=Path))
+source_argument = click.argument("source", type=FILE_OR_FOLDER)
 
 
 @click.command(cls=ClientCommand)

@@ -44,8 +44,7 @@ def settings_group(
     @model_argument
     @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
     def set_settings(client: Client, model: str, settings: tuple[str, ...]) -> None:
-        changes = {name: assignments.parse(settings)}
-        changed = client.ask("PATCH", model_path(model), json=changes)
+        changed = client.patch(model_path(model), {name: assignments.parse(settings)})
         shown = client.get(model_path(model, part)) if part else changed[name]
         echo(shown, show)
 

@@ -11,7 +11,7 @@ import click
 from cli.client import Client, model_path
 from cli.commands.samples.upload import add_file, allow_duplicates_option, echo_result
 from cli.download import save
-from cli.options import Group, model_argument, output_file
+from cli.options import FILE, Group, model_argument, output_file
 from cli.output import echo, echo_done, wants_json
 from storage.errors import file_size
 
@@ -38,7 +38,7 @@ def export(client: Client, model: str, *, output: Path | None) -> None:
 
 @archive.command("import")
 @model_argument
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @allow_duplicates_option
 def import_archive(client: Client, model: str, file: Path, *, allow_duplicates: bool) -> None:
     """Add the samples of FILE, which `honed archive export` wrote, to MODEL: all or none."""

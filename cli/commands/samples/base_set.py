@@ -10,7 +10,7 @@ import click
 from cli.client import Client, model_path
 from cli.commands.samples import media
 from cli.commands.samples.upload import add_file, add_media, echo_result
-from cli.options import Group, model_argument
+from cli.options import FILE_OR_FOLDER, Group, model_argument
 from cli.output import echo, echo_fields, echo_json, echo_text, wants_json
 
 
@@ -21,7 +21,7 @@ def base_set() -> None:
 
 @base_set.command("add")
 @model_argument
-@click.argument("files", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@click.argument("files", nargs=-1, type=FILE_OR_FOLDER)
 @click.option(
     "--first",
     type=click.IntRange(min=1),

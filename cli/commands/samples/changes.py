@@ -12,14 +12,7 @@ import click
 
 from cli.client import Client, model_path
 from cli.errors import Failure
-from cli.options import (
-    ClientCommand,
-    columns,
-    filters,
-    given,
-    model_argument,
-    yes_option,
-)
+from cli.options import FILE, ClientCommand, columns, filters, given, model_argument, yes_option
 from cli.output import echo, echo_done, echo_text, plain
 from service.samples.columns import ASKED
 from storage.errors import counted
@@ -31,9 +24,7 @@ from storage.errors import counted
 @click.argument("label", required=False)
 @click.option("--by-key", is_flag=True, help="ID|KEY is the app's own key, even if it is a number.")
 @click.option(
-    "--mask",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The label of a photo: a PNG whose values are class indices.",
+    "--mask", type=FILE, help="The label of a photo: a PNG whose values are class indices."
 )
 @click.option("--none", "unlabel", is_flag=True, help="Take the label away.")
 @click.option("--split", type=click.Choice(["train", "validation"]), help="Move it to this split.")

@@ -15,7 +15,7 @@ import click
 from cli.client import Client, model_path
 from cli.commands.samples import coco, yolo
 from cli.errors import Failure
-from cli.options import ClientCommand, filters, given, model_argument
+from cli.options import FOLDER, ClientCommand, filters, given, model_argument
 from cli.output import echo_done
 from storage.errors import counted
 
@@ -24,7 +24,7 @@ FORMS = {"coco": coco.write, "yolo": yolo.write}
 
 @click.command("export", cls=ClientCommand)
 @model_argument
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", type=FOLDER)
 @click.option(
     "--as",
     "form",

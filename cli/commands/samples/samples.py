@@ -14,6 +14,7 @@ from cli.commands.samples.export import export
 from cli.commands.samples.upload import add
 from cli.download import save
 from cli.options import (
+    NEW_FILE,
     Group,
     filters,
     given,
@@ -80,16 +81,8 @@ def suspects(client: Client, model: str, *, limit: int) -> None:
 @model_argument
 @sample_argument
 @output_file("Write its content here: the image, or inputs and label as .npz.", required=False)
-@click.option(
-    "--thumbnail",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a small picture of an image here, as PNG.",
-)
-@click.option(
-    "--mask",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the mask that is its label here, as PNG.",
-)
+@click.option("--thumbnail", type=NEW_FILE, help="Write a small picture of an image here, as PNG.")
+@click.option("--mask", type=NEW_FILE, help="Write the mask that is its label here, as PNG.")
 def show(
     client: Client,
     model: str,

@@ -13,7 +13,7 @@ import click
 from cli.client import Client, model_path
 from cli.commands.samples import media
 from cli.errors import Failure
-from cli.options import ClientCommand, columns, given, model_argument
+from cli.options import FILE_OR_FOLDER, ClientCommand, columns, given, model_argument
 from cli.output import echo_json, echo_text, wants_json
 from cli.progress import Advance, MeteredFile, bar
 
@@ -34,7 +34,7 @@ allow_duplicates_option = click.option(
 
 @click.command("add", cls=ClientCommand)
 @model_argument
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=FILE_OR_FOLDER)
 @click.option(
     "--split",
     type=click.Choice(["train", "validation"]),

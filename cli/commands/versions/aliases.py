@@ -51,8 +51,7 @@ def set_alias(client: Client, model: str, alias: str, version: str) -> None:
 def remove(client: Client, model: str, alias: str) -> None:
     """Remove ALIAS of MODEL; the version stays. `latest` cannot be removed."""
     client.request("DELETE", model_path(model, "aliases", alias))
-    told = f"alias {alias} of {model} is removed"
-    echo_done(told, model=model, removed=alias)
+    echo_done(f"alias {alias} of {model} is removed", model=model, removed=alias)
 
 
 @click.command(cls=ClientCommand)
@@ -89,4 +88,4 @@ def release(client: Client, model: str) -> None:
 def _move(client: Client, model: str, alias: str, version: str) -> dict[str, Any]:
     named = version if version.isdecimal() else find_version(client, model, version)["version"]
     path = model_path(model, "aliases", alias)
-    return client.ask("PUT", path, json={"version": int(named)})
+    return client.put(path, {"version": int(named)})

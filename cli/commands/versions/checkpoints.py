@@ -49,8 +49,7 @@ def show(client: Client, checkpoint_id: int) -> None:
 @click.option("--note", help="A line for people.")
 def pin(client: Client, checkpoint_id: int, *, off: bool, note: str | None) -> None:
     """Keep a checkpoint until it is removed by hand."""
-    changes = {"pinned": not off, "note": note}
-    changed = client.ask("PATCH", _path(checkpoint_id), json=changes)
+    changed = client.patch(_path(checkpoint_id), {"pinned": not off, "note": note})
     echo(changed, _echo_fields)
 
 
@@ -69,8 +68,7 @@ def download(client: Client, checkpoint_id: int, *, output: Path) -> None:
 def remove(client: Client, checkpoint_id: int) -> None:
     """Remove a checkpoint. Refused while a version or an unfinished job needs it."""
     client.request("DELETE", _path(checkpoint_id))
-    told = f"checkpoint {checkpoint_id} is removed"
-    echo_done(told, removed=checkpoint_id)
+    echo_done(f"checkpoint {checkpoint_id} is removed", removed=checkpoint_id)
 
 
 def _path(checkpoint_id: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.options import ClientCommand, given, model_argument
+from cli.options import NEW_FILE, ClientCommand, given, model_argument
 from cli.output import echo, echo_table, echo_text, plain
 
 KINDS = {
@@ -40,9 +40,7 @@ STDIN = Path("-")
 )
 @click.option("--version", type=click.IntRange(1), help="Use this version, promoted or not.")
 @click.option(
-    "--mask",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the mask of a photo here, as PNG, and print nothing.",
+    "--mask", type=NEW_FILE, help="Write the mask of a photo here, as PNG, and print nothing."
 )
 def predict(
     client: Client,
