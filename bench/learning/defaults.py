@@ -8,6 +8,7 @@ of which those that the model was pre-trained on are the base set.
 from __future__ import annotations
 
 import gzip
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -99,7 +100,10 @@ def _table(daemon: Served, task: Task) -> Row:
 
 def _forgetting(daemon: Served, task: Task) -> Row:
     """Accuracy on clean digits, which a model knew, after it has learned the camera's."""
-    known, judged = clean_digits()
+    sys.path.insert(0, str(folder()))
+    import dataset
+
+    known, _, judged = ((part.images, part.labels) for part in dataset.split())
     row: Row = {"task": "clean digits after all 1,000"}
     for name, base in {"no base set": None, "base set": known}.items():
         found = [
@@ -174,15 +178,6 @@ def digits() -> list[Task]:
         Task(name.replace(" ", "-").replace(",", ""), digits_cnn(), "image", data, kept_back(), {})
         for name, data in stories.items()
     ]
-
-
-def clean_digits() -> tuple[Samples, Samples]:
-    """Clean digits that the demo's model was pre-trained on, and held-out ones."""
-    with gzip.open(folder() / "digits.csv.gz", "rt", encoding="ascii") as file:
-        rows = np.loadtxt(file, delimiter=",", dtype=np.int64)
-    images = (rows[:, :64] / 16).astype(np.float32).reshape(-1, 1, 8, 8)
-    known, _, judged = np.split(np.random.default_rng(0).permutation(len(rows)), [400, 1400])
-    return (images[known], rows[known, 64]), (images[judged], rows[judged, 64])
 
 
 def tables() -> list[Task]:

@@ -19,7 +19,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from bench.daemon import Samples, Served, add_base_set, digits_cnn, predicted, served, train
+from bench.daemon import Samples, Served, add_base_set, digits_cnn, latest, predicted, served, train
 from bench.table import Row
 from cli.demo.digits import folder
 
@@ -97,10 +97,8 @@ def _rows(
 
 
 def _trained(daemon: Served, model: str, **asked: Any) -> bytes:
-    job = train(daemon, model, ignore_policy=True, **{"from": "base"}, **asked)
-    path = f"/v1/models/{model}/versions/{job['version']}/model.onnx"
-    content: bytes = daemon.http.get(path).content
-    return content
+    train(daemon, model, ignore_policy=True, **{"from": "base"}, **asked)
+    return latest(daemon, model)
 
 
 def _averaged(first: bytes, trained: bytes) -> bytes:
