@@ -34,7 +34,10 @@ addEventListener("securitypolicyviolation", (event) =>
 """
 LOW_CONTRAST = """
 () => {
-  const channels = (color) => color.match(/[\\d.]+/g).map(Number);
+  const channels = (color) => {
+    const whole = color.startsWith("color(") ? 255 : 1;
+    return color.match(/[\\d.]+/g).map((part, at) => (at < 3 ? part * whole : Number(part)));
+  };
   const over = ([r, g, b, alpha = 1], below) =>
     [r, g, b].map((channel, at) => channel * alpha + below[at] * (1 - alpha));
   const grounds = new Map([[null, [255, 255, 255]]]);
