@@ -1946,10 +1946,17 @@ function opener(name, label2, onclick, about = "", kind = null) {
 function fileButton(label2, take2, attributes = {}) {
   const onchange = (event) => {
     const field3 = event.currentTarget;
-    if (field3.files !== null) take2(field3.files);
+    if (field3.files?.[0]) take2(field3.files[0], field3.files);
     field3.value = "";
   };
   return h("label", { class: `file ${attributes.disabled ? "off" : ""}` }, label2, h("input", { type: "file", class: "visually-hidden", ...attributes, onchange }));
+}
+function dropping(take2) {
+  const ondrop = (event) => {
+    event.preventDefault();
+    if (event.dataTransfer) take2(event.dataTransfer);
+  };
+  return { ondragover: (event) => event.preventDefault(), ondrop };
 }
 function badge(kind, text3) {
   return h("span", { class: `badge ${kind}` }, text3 ?? STATES[kind]);
@@ -2228,11 +2235,7 @@ function addPage(app) {
         "data-key": "form",
         onsubmit: send2,
         onchange: (event) => changed(app, draft, event),
-        ondragover: (event) => event.preventDefault(),
-        ondrop: (event) => {
-          event.preventDefault();
-          take(app, event.dataTransfer?.files[0]);
-        }
+        ...dropping(({ files }) => take(app, files[0]))
       },
       fileField(app, draft),
       fields(app, draft),
@@ -2265,7 +2268,7 @@ function fileField(app, { file }) {
     "div",
     { class: "drop", "data-key": "file", role: "group", "aria-label": "The file" },
     h("p", { class: "quiet" }, file === null ? "Drop a forward ONNX file here, or" : h("span", {}, h("strong", {}, file.name), ` ${bytes(file.size)}`)),
-    fileButton(file === null ? "Choose a file" : "Choose another", ([chosen3]) => take(app, chosen3), { accept: ".onnx,.zip" }),
+    fileButton(file === null ? "Choose a file" : "Choose another", (chosen3) => take(app, chosen3), { accept: ".onnx,.zip" }),
     faults(app, "/model"),
     faults(app, "/artifacts"),
     problem === null ? null : h("span", { class: "problem", role: "alert" }, problem)
@@ -2976,18 +2979,6 @@ function forecastView(app, changed2) {
     faults2.length > 0 && h("ul", {}, faults2.map(({ pointer, detail: detail2 }) => h("li", {}, h("code", {}, pointer), ` ${detail2}`)))
   );
 }
-function resetButton(app) {
-  return remover(app, {
-    label: "Restore the defaults …",
-    title: "Restore the default policy?",
-    detail: "Every setting returns to its default, including the hours of the week.",
-    yes: "Restore the defaults",
-    name: "reset-policy",
-    remove: () => app.api.remove("/v1/policy"),
-    stale: STALE,
-    said: "Default policy restored."
-  });
-}
 function policyView(app, rules) {
   return section(
     "Policy",
@@ -3005,12 +2996,18 @@ function policyView(app, rules) {
         })),
         Object.keys(changed2).length > 0 && forecastView(app, changed2)
       ],
-      send: async (changed2) => {
-        await app.api.put("/v1/policy", changed2);
-        return "Policy saved.";
-      }
+      send: (changed2) => app.api.put("/v1/policy", changed2).then(() => "Policy saved.")
     }),
-    h("div", { class: "buttons" }, resetButton(app))
+    h("div", { class: "buttons" }, remover(app, {
+      label: "Restore the defaults …",
+      title: "Restore the default policy?",
+      detail: "Every setting returns to its default, including the hours of the week.",
+      yes: "Restore the defaults",
+      name: "reset-policy",
+      remove: () => app.api.remove("/v1/policy"),
+      stale: STALE,
+      said: "Default policy restored."
+    }))
   );
 }
 
@@ -3261,10 +3258,7 @@ function jobButtons(app, job2) {
     label: label2,
     about,
     stale: JOBS,
-    run: async () => {
-      await app.api.post(`/v1/jobs/${job2.id}/${verb}`, body);
-      return null;
-    }
+    run: () => app.api.post(`/v1/jobs/${job2.id}/${verb}`, body).then(() => null)
   });
   const isPausedByHand = job2.blocked_by.some((each2) => each2.condition === "paused_by_person");
   const isHeld = job2.blocked_by.some((each2) => !["another_job", "paused_by_person"].includes(each2.condition));
@@ -3284,10 +3278,7 @@ function cancelButton(app, job2) {
     yes: "Cancel the job",
     name: `cancel:${job2.id}`,
     stale: JOBS,
-    run: async () => {
-      await app.api.post(`/v1/jobs/${job2.id}/cancel`);
-      return `Job ${job2.id} cancelled.`;
-    }
+    run: () => app.api.post(`/v1/jobs/${job2.id}/cancel`).then(() => `Job ${job2.id} cancelled.`)
   });
   const isOff = app.state.pending.has(`cancel:${job2.id}`) || app.state.connection === "lost";
   return h(
@@ -5035,7 +5026,7 @@ function uploadView(app, model2) {
   const takes = { image: "images, folders", audio: "recordings, folders", text: ".txt, .csv or .jsonl files, folders", tensors: ".npz, .csv or .json files" }[kind ?? "tensors"];
   const isOff = upload.stop !== null || app.state.connection === "lost";
   const hidden = upload.faults.length - FAULTS_SHOWN;
-  const field3 = (title, isFolder) => fileButton(title, (files) => void send(app, model2, chosen(files)), { multiple: true, webkitdirectory: isFolder, disabled: isOff });
+  const field3 = (title, isFolder) => fileButton(title, (_, files) => void send(app, model2, chosen(files)), { multiple: true, webkitdirectory: isFolder, disabled: isOff });
   return h(
     "div",
     { class: "drop", "data-key": "upload", role: "group", "aria-label": "Add samples" },
@@ -5081,11 +5072,7 @@ function samplesTab(app, model2) {
     {
       class: "stack",
       "data-key": "samples",
-      ondragover: (event) => event.preventDefault(),
-      ondrop: (event) => {
-        event.preventDefault();
-        if (event.dataTransfer) void dropped(event.dataTransfer).then((files) => send(app, model2, files));
-      }
+      ...dropping((transfer) => void dropped(transfer).then((files) => send(app, model2, files)))
     },
     filters2(app, model2, (listed?.items.length ?? 0) > 0),
     uploadView(app, model2),
@@ -5242,9 +5229,7 @@ function baseView(app, model2) {
   const path = modelPath(name, "/base");
   const base = app.resources.read(modelPath(name, "/base"));
   const act = `upgrade:${name}`;
-  const send2 = ([file]) => {
-    if (file) void app.act(act, staleOf(model2), async () => begun(await app.api.put(path, formOf3(file))));
-  };
+  const send2 = (file) => void app.act(act, staleOf(model2), () => app.api.put(path, formOf3(file)).then(begun));
   return section(
     "Base",
     { id: "base" },
@@ -5273,28 +5258,24 @@ function facts2({ base, sha256, adopted_at: adopted, versions: versions2, former
     former.map((each2) => fact(`base ${each2.base}`, each2.versions.length > 0 ? plural(each2.versions.length, "version") : "no version"))
   );
 }
-function upgradeView(app, model2, { state, reason, retry_at: retry }) {
+function upgradeView(app, { name }, { state, reason, retry_at: retry }) {
   const waits = retry === null ? "" : ` It is tried again with ${count(retry)} labelled samples.`;
   return h(
     "div",
     { "data-key": "upgrade" },
     h("p", {}, `An upgrade is ${state}: ${reason}${reason.endsWith(".") ? "" : "."}${waits}`),
-    h("div", { class: "buttons" }, dropButton(app, model2))
+    h("div", { class: "buttons" }, remover(app, {
+      label: "Drop …",
+      about: "the upgrade",
+      title: `Drop the upgrade of ${name}?`,
+      detail: "Its job is cancelled, and the versions that it made are deleted. Apps notice nothing.",
+      yes: "Drop the upgrade",
+      name: `drop-upgrade:${name}`,
+      remove: () => app.api.remove(modelPath(name, "/base")),
+      stale: staleOf({ name }),
+      said: "Upgrade dropped."
+    }))
   );
-}
-function dropButton(app, model2) {
-  const { name } = model2;
-  return remover(app, {
-    label: "Drop …",
-    about: "the upgrade",
-    title: `Drop the upgrade of ${name}?`,
-    detail: "Its job is cancelled, and the versions that it made are deleted. Apps notice nothing.",
-    yes: "Drop the upgrade",
-    name: `drop-upgrade:${name}`,
-    remove: () => app.api.remove(modelPath(name, "/base")),
-    stale: staleOf(model2),
-    said: "Upgrade dropped."
-  });
 }
 
 // src/views/models/classes.ts
@@ -5317,10 +5298,7 @@ function namesForm(app, model2) {
       groups: [{ title: "Classes", settings: [{ name: "classes", title: "Names in the order of their indices", unit: "comma-separated", kind: "list" }] }],
       values: { classes: [] },
       stale: staleOf(model2),
-      send: async (given) => {
-        await app.api.patch(modelPath(name), given);
-        return `The classes of ${name} are named.`;
-      }
+      send: (given) => app.api.patch(modelPath(name), given).then(() => `The classes of ${name} are named.`)
     })
   ];
 }
@@ -5331,10 +5309,7 @@ function addForm(app, model2) {
     values: { name: null },
     save: "Add the class",
     stale: staleOf(model2),
-    send: async (given) => {
-      const made = await app.api.post(modelPath(model2.name, "/classes"), given, true);
-      return `Class ${made.name} added. Apps get it once a job has trained.`;
-    }
+    send: (given) => app.api.post(modelPath(model2.name, "/classes"), given, true).then((made) => `Class ${made.name} added. Apps get it once a job has trained.`)
   });
 }
 function classList(app, model2, { items, next }) {
@@ -5442,10 +5417,7 @@ function federationView(app, { name }) {
       values: { ...known },
       pointer: "/federation",
       stale: staleOf({ name }),
-      send: async (changed2) => {
-        await app.api.patch(modelPath(name), { federation: changed2 });
-        return `Federation of ${name} saved.`;
-      }
+      send: (changed2) => app.api.patch(modelPath(name), { federation: changed2 }).then(() => `Federation of ${name} saved.`)
     })
   );
 }
@@ -5499,7 +5471,17 @@ function followView(app, model2) {
       }
     }),
     reportView(known),
-    h("div", { class: "buttons" }, unfollowButton(app, model2))
+    h("div", { class: "buttons" }, remover(app, {
+      label: "Unfollow …",
+      about: "the source",
+      title: `Unfollow the source of ${name}?`,
+      detail: "New bases no longer come by themselves. An upgrade that has begun goes on.",
+      yes: "Unfollow the source",
+      name: `unfollow:${name}`,
+      remove: () => app.api.remove(modelPath(name, "/follow")),
+      stale: staleOf(model2),
+      said: "Unfollowed."
+    }))
   );
 }
 function facts3({ offered, taken, asked_at: asked, next_at: next, asking }) {
@@ -5521,20 +5503,6 @@ function reportView({ report, report_body: body }) {
     h("p", { class: "quiet" }, says2),
     body === null ? h("p", { class: "quiet" }, "No upgrade from this source has ended yet.") : h("pre", {}, JSON.stringify(body, null, 2))
   );
-}
-function unfollowButton(app, model2) {
-  const { name } = model2;
-  return remover(app, {
-    label: "Unfollow …",
-    about: "the source",
-    title: `Unfollow the source of ${name}?`,
-    detail: "New bases no longer come by themselves. An upgrade that has begun goes on.",
-    yes: "Unfollow the source",
-    name: `unfollow:${name}`,
-    remove: () => app.api.remove(modelPath(name, "/follow")),
-    stale: staleOf(model2),
-    said: "Unfollowed."
-  });
 }
 
 // src/views/models/preprocess.ts
@@ -5619,9 +5587,7 @@ function told3({ accepted: accepted2, duplicates }) {
 function additions(app, model2) {
   const { name } = model2;
   const path = modelPath(name, "/base-set");
-  const send2 = ([file]) => {
-    if (file) void app.act(`base-file:${name}`, staleOf(model2), async () => told3(await app.api.upload(path, typed(file))));
-  };
+  const send2 = (file) => void app.act(`base-file:${name}`, staleOf(model2), () => app.api.upload(path, typed(file)).then(told3));
   return [
     settingsForm(app, {
       name: `base-first:${name}`,
@@ -5657,10 +5623,7 @@ function askRemoveBase(app, model2) {
 function referenceView(app, model2) {
   const { name } = model2;
   const set = app.resources.read(modelPath(name, "/reference"));
-  const freeze = async () => {
-    const { samples } = await app.api.put(modelPath(name, "/reference"));
-    return `The reference set has ${plural(samples, "sample")}.`;
-  };
+  const freeze = () => app.api.put(modelPath(name, "/reference")).then(({ samples }) => `The reference set has ${plural(samples, "sample")}.`);
   const isFrozen = set?.frozen_at != null;
   return section(
     "Reference set",
@@ -5671,27 +5634,23 @@ function referenceView(app, model2) {
       "div",
       { class: "buttons" },
       press(app, { name: `freeze:${name}`, label: isFrozen ? "Freeze the current validation samples instead" : "Freeze the validation samples", about: `of ${name}`, stale: staleOf(model2), run: freeze }),
-      isFrozen && removeReferenceButton(app, model2)
+      isFrozen && remover(app, {
+        label: "Remove …",
+        about: "the reference set",
+        title: `Remove the reference set of ${name}?`,
+        detail: "Its samples are kept. The gate then uses only the validation samples.",
+        yes: "Remove the reference set",
+        name: `remove-reference:${name}`,
+        remove: () => app.api.remove(modelPath(name, "/reference")),
+        stale: staleOf(model2),
+        said: "Reference set removed."
+      })
     )
   );
 }
 function referenceFacts(set) {
   if (set === null || set.frozen_at === null) return h("p", { "data-key": "none" }, "None. The gate uses only the validation samples, which change as samples arrive.");
   return h("dl", { class: "facts" }, fact("samples", count(set.samples)), fact("frozen", when(set.frozen_at)));
-}
-function removeReferenceButton(app, model2) {
-  const { name } = model2;
-  return remover(app, {
-    label: "Remove …",
-    about: "the reference set",
-    title: `Remove the reference set of ${name}?`,
-    detail: "Its samples are kept. The gate then uses only the validation samples.",
-    yes: "Remove the reference set",
-    name: `remove-reference:${name}`,
-    remove: () => app.api.remove(modelPath(name, "/reference")),
-    stale: staleOf(model2),
-    said: "Reference set removed."
-  });
 }
 
 // src/views/models/triggers.ts
@@ -5731,10 +5690,7 @@ function addForm2(app, model2) {
       values: EMPTY,
       save: "Add the trigger",
       stale: stale(model2),
-      send: async (given) => {
-        const made = await app.api.post(modelPath(name, "/triggers"), given);
-        return `Trigger ${made.name} added.`;
-      }
+      send: (given) => app.api.post(modelPath(name, "/triggers"), given).then((made) => `Trigger ${made.name} added.`)
     })
   );
 }
@@ -5755,12 +5711,19 @@ function triggerItem(app, model2, trigger) {
         label: enabled ? "Switch off" : "Switch on",
         about: name,
         stale: stale(model2),
-        run: async () => {
-          await app.api.patch(path, { enabled: !enabled });
-          return null;
-        }
+        run: () => app.api.patch(path, { enabled: !enabled }).then(() => null)
       }),
-      deleteButton(app, model2, trigger)
+      remover(app, {
+        label: "Delete …",
+        about: name,
+        title: `Delete the trigger ${name}?`,
+        detail: "Jobs that it has queued are kept.",
+        yes: "Delete the trigger",
+        name: `delete-trigger:${id}`,
+        remove: () => app.api.remove(modelPath(model2.name, `/triggers/${id}`)),
+        stale: stale(model2),
+        said: `Trigger ${name} deleted.`
+      })
     ),
     h("details", {}, h("summary", {}, "Change"), changeForm(app, model2, trigger, path))
   );
@@ -5771,10 +5734,7 @@ function changeForm(app, model2, trigger, path) {
     groups: [{ title: trigger.name, settings: SETTINGS3 }],
     values: trigger,
     stale: stale(model2),
-    send: async (changed2) => {
-      await app.api.patch(path, changed2);
-      return `Trigger ${trigger.name} saved.`;
-    }
+    send: (changed2) => app.api.patch(path, changed2).then(() => `Trigger ${trigger.name} saved.`)
   });
 }
 function waitsFor({ cron, time_zone: zone, new_samples: samples, eligible_after: after, at_most_every_hours: hours2 }) {
@@ -5794,19 +5754,6 @@ function nextText({ next_at: next, enabled, new_samples: samples }) {
 function lastText({ fired_at: fired, job_id: job2, outcome: outcome2 }) {
   if (fired === null) return [outcome2 || "Has not fired yet."];
   return ["Fired ", when(fired), job2 === null ? "" : [": ", h("a", { href: to(["jobs", job2]) }, `job ${job2}`)], outcome2 ? `. ${outcome2}` : ""];
-}
-function deleteButton(app, model2, { id, name }) {
-  return remover(app, {
-    label: "Delete …",
-    about: name,
-    title: `Delete the trigger ${name}?`,
-    detail: "Jobs that it has queued are kept.",
-    yes: "Delete the trigger",
-    name: `delete-trigger:${id}`,
-    remove: () => app.api.remove(modelPath(model2.name, `/triggers/${id}`)),
-    stale: stale(model2),
-    said: `Trigger ${name} deleted.`
-  });
 }
 
 // src/views/models/settings.ts
@@ -6094,12 +6041,9 @@ function tryTab(app, model2) {
     {
       class: "stack",
       "data-key": "try",
-      ondragover: (event) => event.preventDefault(),
-      ondrop: (event) => {
-        event.preventDefault();
-        const file = event.dataTransfer?.files[0];
+      ...dropping(({ files: [file] }) => {
         if (file && fileKind(model2) !== null) void predict(app, model2, trial, typed(file));
-      }
+      })
     },
     h(
       "div",
@@ -6139,9 +6083,7 @@ function predictButton(app, model2) {
 }
 function fileField2(app, model2, trial) {
   const [what, accept] = fileKind(model2) === "image" ? ["an image", "image/*"] : ["a recording", ".wav,.flac"];
-  const take2 = ([file]) => {
-    if (file) void predict(app, model2, trial, typed(file));
-  };
+  const take2 = (file) => void predict(app, model2, trial, typed(file));
   const { picture: picture2 } = trial;
   const draw = (canvas) => {
     if (picture2) canvas.getContext("2d")?.drawImage(picture2, 0, 0);
@@ -6229,10 +6171,7 @@ function storedAnswer(app, model2, id) {
   const [known, answer] = [sample(app, model2, id), prediction(app, model2, id)];
   if (known === null || answer === null) return section(`Sample ${id}`, { id: "answer" }, h("p", { class: "quiet" }, known ? "This sample cannot be predicted." : "Sample not found."));
   if (known === void 0 || answer === void 0) return section(`Sample ${id}`, { id: "answer" }, loading());
-  const choose = async (index, name) => {
-    await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: index });
-    return `Sample ${id} labelled ${name}.`;
-  };
+  const choose = (index, name) => app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: index }).then(() => `Sample ${id} labelled ${name}.`);
   const { label: label2 } = known;
   const chosen3 = typeof label2 === "number" ? label2 : null;
   return answered2(
@@ -6311,10 +6250,7 @@ function aliasItem(app, model2, { alias, version }) {
         label: "Remove",
         about: `alias ${alias}`,
         stale: staleOf(model2),
-        run: async () => {
-          await app.api.remove(modelPath(model2.name, `/aliases/${encodeURIComponent(alias)}`));
-          return `Alias ${alias} removed.`;
-        }
+        run: () => app.api.remove(modelPath(model2.name, `/aliases/${encodeURIComponent(alias)}`)).then(() => `Alias ${alias} removed.`)
       })
     )
   );
@@ -6386,7 +6322,7 @@ function checkpointItem(app, model2, checkpoint) {
         "div",
         { class: "stack" },
         changeForm2(app, model2, checkpoint),
-        h("div", { class: "buttons" }, deleteButton2(app, model2, id))
+        h("div", { class: "buttons" }, deleteButton(app, model2, id))
       )
     )
   );
@@ -6411,7 +6347,7 @@ function changeForm2(app, { name }, { id, pinned, note }) {
     }
   });
 }
-function deleteButton2(app, { name }, id) {
+function deleteButton(app, { name }, id) {
   return remover(app, {
     label: "Delete …",
     about: `checkpoint ${id}`,
@@ -6565,10 +6501,7 @@ function holdView(app, model2) {
       label: "Release",
       about: name,
       stale: staleOf(model2),
-      run: async () => {
-        await app.api.post(modelPath(name, "/release"));
-        return "The gate decides on promotion again.";
-      }
+      run: () => app.api.post(modelPath(name, "/release")).then(() => "The gate decides on promotion again.")
     })
   );
 }
@@ -6614,10 +6547,7 @@ function moves(app, model2, version, isLatest) {
       label: "Promote",
       about,
       stale: staleOf(model2),
-      run: async () => {
-        await app.api.put(modelPath(name, "/aliases/latest"), { version: number2 });
-        return `Apps now fetch version ${number2} of ${name}.`;
-      }
+      run: () => app.api.put(modelPath(name, "/aliases/latest"), { version: number2 }).then(() => `Apps now fetch version ${number2} of ${name}.`)
     }),
     compareLink(model2, number2),
     version.job_id !== null && opener(`trained:${name}:${number2}`, "Trained on …", () => openTrained(app, model2, number2), about),
@@ -7096,10 +7026,7 @@ function dataView(app) {
         label: "Verify all",
         stale: ["/v1/verification"],
         disabled: state?.running === true,
-        run: async () => {
-          await app.api.post("/v1/verification");
-          return "Verification started: all stored data is compared with its digests.";
-        }
+        run: () => app.api.post("/v1/verification").then(() => "Verification started: all stored data is compared with its digests.")
       }),
       downloader(app, "/v1/backup", `honed-${(/* @__PURE__ */ new Date()).toISOString().slice(0, 10)}.zip`, {
         name: "backup",

@@ -101,19 +101,6 @@ function forecastView(app: App, changed: Policy): HTMLElement {
   );
 }
 
-function resetButton(app: App): HTMLElement {
-  return remover(app, {
-    label: "Restore the defaults …",
-    title: "Restore the default policy?",
-    detail: "Every setting returns to its default, including the hours of the week.",
-    yes: "Restore the defaults",
-    name: "reset-policy",
-    remove: () => app.api.remove("/v1/policy"),
-    stale: STALE,
-    said: "Default policy restored.",
-  });
-}
-
 export function policyView(app: App, rules: Policy): HTMLElement {
   return section(
     "Policy",
@@ -131,11 +118,17 @@ export function policyView(app: App, rules: Policy): HTMLElement {
         })),
         Object.keys(changed).length > 0 && forecastView(app, changed),
       ],
-      send: async (changed) => {
-        await app.api.put("/v1/policy", changed);
-        return "Policy saved.";
-      },
+      send: (changed) => app.api.put("/v1/policy", changed).then(() => "Policy saved."),
     }),
-    h("div", { class: "buttons" }, resetButton(app)),
+    h("div", { class: "buttons" }, remover(app, {
+      label: "Restore the defaults …",
+      title: "Restore the default policy?",
+      detail: "Every setting returns to its default, including the hours of the week.",
+      yes: "Restore the defaults",
+      name: "reset-policy",
+      remove: () => app.api.remove("/v1/policy"),
+      stale: STALE,
+      said: "Default policy restored.",
+    })),
   );
 }

@@ -16,10 +16,7 @@ export function jobButtons(app: App, job: Job): HTMLElement[] {
       label,
       about,
       stale: JOBS,
-      run: async () => {
-        await app.api.post(`/v1/jobs/${job.id}/${verb}`, body);
-        return null;
-      },
+      run: () => app.api.post(`/v1/jobs/${job.id}/${verb}`, body).then(() => null),
     });
   const isPausedByHand = job.blocked_by.some((each) => each.condition === "paused_by_person");
   const isHeld = job.blocked_by.some((each) => !["another_job", "paused_by_person"].includes(each.condition));
@@ -41,10 +38,7 @@ function cancelButton(app: App, job: Job): HTMLElement {
       yes: "Cancel the job",
       name: `cancel:${job.id}`,
       stale: JOBS,
-      run: async () => {
-        await app.api.post(`/v1/jobs/${job.id}/cancel`);
-        return `Job ${job.id} cancelled.`;
-      },
+      run: () => app.api.post(`/v1/jobs/${job.id}/cancel`).then(() => `Job ${job.id} cancelled.`),
     });
   const isOff = app.state.pending.has(`cancel:${job.id}`) || app.state.connection === "lost";
   return h(

@@ -19,7 +19,7 @@ import { to } from "../../app/route";
 import { TASKS } from "../../daemon/tasks";
 import { type Child, h } from "../../page/dom";
 import { bytes } from "../../page/format";
-import { fileButton, heading, outcome } from "../parts/parts";
+import { dropping, fileButton, heading, outcome } from "../parts/parts";
 import { diagnosisView } from "./diagnosis";
 
 const LOSSES = Object.entries(TASKS).map(([name, { title }]) => [name, title] as const);
@@ -59,11 +59,7 @@ export function addPage(app: App): Child[] {
         "data-key": "form",
         onsubmit: send,
         onchange: (event: Event) => changed(app, draft, event),
-        ondragover: (event: DragEvent) => event.preventDefault(),
-        ondrop: (event: DragEvent) => {
-          event.preventDefault();
-          take(app, event.dataTransfer?.files[0]);
-        },
+        ...dropping(({ files }) => take(app, files[0])),
       },
       fileField(app, draft),
       fields(app, draft),
@@ -101,7 +97,7 @@ function fileField(app: App, { file }: Draft): HTMLElement {
     "div",
     { class: "drop", "data-key": "file", role: "group", "aria-label": "The file" },
     h("p", { class: "quiet" }, file === null ? "Drop a forward ONNX file here, or" : h("span", {}, h("strong", {}, file.name), ` ${bytes(file.size)}`)),
-    fileButton(file === null ? "Choose a file" : "Choose another", ([chosen]) => take(app, chosen), { accept: ".onnx,.zip" }),
+    fileButton(file === null ? "Choose a file" : "Choose another", (chosen) => take(app, chosen), { accept: ".onnx,.zip" }),
     faults(app, "/model"),
     faults(app, "/artifacts"),
     problem === null ? null : h("span", { class: "problem", role: "alert" }, problem),

@@ -15,9 +15,7 @@ export function baseView(app: App, model: Model): HTMLElement {
   const path = modelPath(name, "/base");
   const base = app.resources.read<ModelBase>(modelPath(name, "/base"));
   const act = `upgrade:${name}`;
-  const send = ([file]: FileList): void => {
-    if (file) void app.act(act, staleOf(model), async () => begun(await app.api.put<Job>(path, formOf(file))));
-  };
+  const send = (file: File): void => void app.act(act, staleOf(model), () => app.api.put<Job>(path, formOf(file)).then(begun));
   return section(
     "Base",
     { id: "base" },
@@ -50,27 +48,22 @@ function facts({ base, sha256, adopted_at: adopted, versions, former }: ModelBas
   );
 }
 
-function upgradeView(app: App, model: Model, { state, reason, retry_at: retry }: Upgrade): Child {
+function upgradeView(app: App, { name }: Model, { state, reason, retry_at: retry }: Upgrade): Child {
   const waits = retry === null ? "" : ` It is tried again with ${count(retry)} labelled samples.`;
   return h(
     "div",
     { "data-key": "upgrade" },
     h("p", {}, `An upgrade is ${state}: ${reason}${reason.endsWith(".") ? "" : "."}${waits}`),
-    h("div", { class: "buttons" }, dropButton(app, model)),
+    h("div", { class: "buttons" }, remover(app, {
+      label: "Drop …",
+      about: "the upgrade",
+      title: `Drop the upgrade of ${name}?`,
+      detail: "Its job is cancelled, and the versions that it made are deleted. Apps notice nothing.",
+      yes: "Drop the upgrade",
+      name: `drop-upgrade:${name}`,
+      remove: () => app.api.remove(modelPath(name, "/base")),
+      stale: staleOf({ name }),
+      said: "Upgrade dropped.",
+    })),
   );
-}
-
-function dropButton(app: App, model: Model): HTMLElement {
-  const { name } = model;
-  return remover(app, {
-    label: "Drop …",
-    about: "the upgrade",
-    title: `Drop the upgrade of ${name}?`,
-    detail: "Its job is cancelled, and the versions that it made are deleted. Apps notice nothing.",
-    yes: "Drop the upgrade",
-    name: `drop-upgrade:${name}`,
-    remove: () => app.api.remove(modelPath(name, "/base")),
-    stale: staleOf(model),
-    said: "Upgrade dropped.",
-  });
 }

@@ -33,10 +33,7 @@ function namesForm(app: App, model: Model): Child[] {
       groups: [{ title: "Classes", settings: [{ name: "classes", title: "Names in the order of their indices", unit: "comma-separated", kind: "list" }] }],
       values: { classes: [] },
       stale: staleOf(model),
-      send: async (given) => {
-        await app.api.patch(modelPath(name), given);
-        return `The classes of ${name} are named.`;
-      },
+      send: (given) => app.api.patch(modelPath(name), given).then(() => `The classes of ${name} are named.`),
     }),
   ];
 }
@@ -48,10 +45,7 @@ function addForm(app: App, model: Model): HTMLElement {
     values: { name: null },
     save: "Add the class",
     stale: staleOf(model),
-    send: async (given) => {
-      const made = await app.api.post<ModelClass>(modelPath(model.name, "/classes"), given, true);
-      return `Class ${made.name} added. Apps get it once a job has trained.`;
-    },
+    send: (given) => app.api.post<ModelClass>(modelPath(model.name, "/classes"), given, true).then((made) => `Class ${made.name} added. Apps get it once a job has trained.`),
   });
 }
 

@@ -37,10 +37,7 @@ export function federationView(app: App, { name }: Model): HTMLElement {
         values: { ...known },
         pointer: "/federation",
         stale: staleOf({ name }),
-        send: async (changed) => {
-          await app.api.patch(modelPath(name), { federation: changed });
-          return `Federation of ${name} saved.`;
-        },
+        send: (changed) => app.api.patch(modelPath(name), { federation: changed }).then(() => `Federation of ${name} saved.`),
       }),
   );
 }

@@ -45,7 +45,17 @@ export function followView(app: App, model: Model): HTMLElement {
       },
     }),
     reportView(known),
-    h("div", { class: "buttons" }, unfollowButton(app, model)),
+    h("div", { class: "buttons" }, remover(app, {
+      label: "Unfollow …",
+      about: "the source",
+      title: `Unfollow the source of ${name}?`,
+      detail: "New bases no longer come by themselves. An upgrade that has begun goes on.",
+      yes: "Unfollow the source",
+      name: `unfollow:${name}`,
+      remove: () => app.api.remove(modelPath(name, "/follow")),
+      stale: staleOf(model),
+      said: "Unfollowed.",
+    })),
   );
 }
 
@@ -70,19 +80,4 @@ function reportView({ report, report_body: body }: Follow): Child {
     h("p", { class: "quiet" }, says),
     body === null ? h("p", { class: "quiet" }, "No upgrade from this source has ended yet.") : h("pre", {}, JSON.stringify(body, null, 2)),
   );
-}
-
-function unfollowButton(app: App, model: Model): HTMLElement {
-  const { name } = model;
-  return remover(app, {
-    label: "Unfollow …",
-    about: "the source",
-    title: `Unfollow the source of ${name}?`,
-    detail: "New bases no longer come by themselves. An upgrade that has begun goes on.",
-    yes: "Unfollow the source",
-    name: `unfollow:${name}`,
-    remove: () => app.api.remove(modelPath(name, "/follow")),
-    stale: staleOf(model),
-    said: "Unfollowed.",
-  });
 }

@@ -39,9 +39,7 @@ function told({ accepted, duplicates }: Accepted): Said {
 function additions(app: App, model: Model): Child[] {
   const { name } = model;
   const path = modelPath(name, "/base-set");
-  const send = ([file]: FileList): void => {
-    if (file) void app.act(`base-file:${name}`, staleOf(model), async () => told(await app.api.upload<Accepted>(path, typed(file))));
-  };
+  const send = (file: File): void => void app.act(`base-file:${name}`, staleOf(model), () => app.api.upload<Accepted>(path, typed(file)).then(told));
   return [
     settingsForm(app, {
       name: `base-first:${name}`,
@@ -79,10 +77,7 @@ function askRemoveBase(app: App, model: Model): void {
 export function referenceView(app: App, model: Model): HTMLElement {
   const { name } = model;
   const set = app.resources.read<ReferenceSet>(modelPath(name, "/reference"));
-  const freeze = async (): Promise<Said> => {
-    const { samples } = await app.api.put<ReferenceSet>(modelPath(name, "/reference"));
-    return `The reference set has ${plural(samples, "sample")}.`;
-  };
+  const freeze = () => app.api.put<ReferenceSet>(modelPath(name, "/reference")).then(({ samples }) => `The reference set has ${plural(samples, "sample")}.`);
   const isFrozen = set?.frozen_at != null;
   return section(
     "Reference set",
@@ -93,7 +88,17 @@ export function referenceView(app: App, model: Model): HTMLElement {
       "div",
       { class: "buttons" },
       press(app, { name: `freeze:${name}`, label: isFrozen ? "Freeze the current validation samples instead" : "Freeze the validation samples", about: `of ${name}`, stale: staleOf(model), run: freeze }),
-      isFrozen && removeReferenceButton(app, model),
+      isFrozen && remover(app, {
+        label: "Remove …",
+        about: "the reference set",
+        title: `Remove the reference set of ${name}?`,
+        detail: "Its samples are kept. The gate then uses only the validation samples.",
+        yes: "Remove the reference set",
+        name: `remove-reference:${name}`,
+        remove: () => app.api.remove(modelPath(name, "/reference")),
+        stale: staleOf(model),
+        said: "Reference set removed.",
+      }),
     ),
   );
 }
@@ -101,19 +106,4 @@ export function referenceView(app: App, model: Model): HTMLElement {
 function referenceFacts(set: ReferenceSet | null): Child {
   if (set === null || set.frozen_at === null) return h("p", { "data-key": "none" }, "None. The gate uses only the validation samples, which change as samples arrive.");
   return h("dl", { class: "facts" }, fact("samples", count(set.samples)), fact("frozen", when(set.frozen_at)));
-}
-
-function removeReferenceButton(app: App, model: Model): HTMLElement {
-  const { name } = model;
-  return remover(app, {
-    label: "Remove …",
-    about: "the reference set",
-    title: `Remove the reference set of ${name}?`,
-    detail: "Its samples are kept. The gate then uses only the validation samples.",
-    yes: "Remove the reference set",
-    name: `remove-reference:${name}`,
-    remove: () => app.api.remove(modelPath(name, "/reference")),
-    stale: staleOf(model),
-    said: "Reference set removed.",
-  });
 }

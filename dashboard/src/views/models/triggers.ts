@@ -51,10 +51,7 @@ function addForm(app: App, model: Model): HTMLElement {
       values: EMPTY,
       save: "Add the trigger",
       stale: stale(model),
-      send: async (given) => {
-        const made = await app.api.post<Trigger>(modelPath(name, "/triggers"), given);
-        return `Trigger ${made.name} added.`;
-      },
+      send: (given) => app.api.post<Trigger>(modelPath(name, "/triggers"), given).then((made) => `Trigger ${made.name} added.`),
     }),
   );
 }
@@ -76,12 +73,19 @@ function triggerItem(app: App, model: Model, trigger: Trigger): HTMLElement {
         label: enabled ? "Switch off" : "Switch on",
         about: name,
         stale: stale(model),
-        run: async () => {
-          await app.api.patch(path, { enabled: !enabled });
-          return null;
-        },
+        run: () => app.api.patch(path, { enabled: !enabled }).then(() => null),
       }),
-      deleteButton(app, model, trigger),
+      remover(app, {
+        label: "Delete …",
+        about: name,
+        title: `Delete the trigger ${name}?`,
+        detail: "Jobs that it has queued are kept.",
+        yes: "Delete the trigger",
+        name: `delete-trigger:${id}`,
+        remove: () => app.api.remove(modelPath(model.name, `/triggers/${id}`)),
+        stale: stale(model),
+        said: `Trigger ${name} deleted.`,
+      }),
     ),
     h("details", {}, h("summary", {}, "Change"), changeForm(app, model, trigger, path)),
   );
@@ -93,10 +97,7 @@ function changeForm(app: App, model: Model, trigger: Trigger, path: string): HTM
     groups: [{ title: trigger.name, settings: SETTINGS }],
     values: trigger as unknown as Record<string, unknown>,
     stale: stale(model),
-    send: async (changed) => {
-      await app.api.patch(path, changed);
-      return `Trigger ${trigger.name} saved.`;
-    },
+    send: (changed) => app.api.patch(path, changed).then(() => `Trigger ${trigger.name} saved.`),
   });
 }
 
@@ -119,18 +120,4 @@ function nextText({ next_at: next, enabled, new_samples: samples }: Trigger): Ch
 function lastText({ fired_at: fired, job_id: job, outcome }: Trigger): Child[] {
   if (fired === null) return [outcome || "Has not fired yet."];
   return ["Fired ", when(fired), job === null ? "" : [": ", h("a", { href: to(["jobs", job]) }, `job ${job}`)], outcome ? `. ${outcome}` : ""];
-}
-
-function deleteButton(app: App, model: Model, { id, name }: Trigger): HTMLElement {
-  return remover(app, {
-    label: "Delete …",
-    about: name,
-    title: `Delete the trigger ${name}?`,
-    detail: "Jobs that it has queued are kept.",
-    yes: "Delete the trigger",
-    name: `delete-trigger:${id}`,
-    remove: () => app.api.remove(modelPath(model.name, `/triggers/${id}`)),
-    stale: stale(model),
-    said: `Trigger ${name} deleted.`,
-  });
 }

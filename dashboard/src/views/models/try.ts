@@ -11,7 +11,7 @@ import { taskOf } from "../../daemon/tasks";
 import type { Accepted, Answer, Model, Sample } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { choice, filters, pagesView } from "../parts/filters";
-import { fileButton, loading, outcome, section } from "../parts/parts";
+import { dropping, fileButton, loading, outcome, section } from "../parts/parts";
 import { sampleView } from "../samples/content";
 import { answerView, arrayView, predictedView, subjectOf, takeParts } from "./answer";
 import { completionField } from "./complete";
@@ -39,12 +39,9 @@ export function tryTab(app: App, model: Model): HTMLElement {
     {
       class: "stack",
       "data-key": "try",
-      ondragover: (event: DragEvent) => event.preventDefault(),
-      ondrop: (event: DragEvent) => {
-        event.preventDefault();
-        const file = event.dataTransfer?.files[0];
+      ...dropping(({ files: [file] }) => {
         if (file && fileKind(model) !== null) void predict(app, model, trial, typed(file));
-      },
+      }),
     },
     h(
       "div",
@@ -90,9 +87,7 @@ function predictButton(app: App, model: Model): HTMLElement {
 
 function fileField(app: App, model: Model, trial: Trial): Child {
   const [what, accept] = fileKind(model) === "image" ? ["an image", "image/*"] : ["a recording", ".wav,.flac"];
-  const take = ([file]: FileList): void => {
-    if (file) void predict(app, model, trial, typed(file));
-  };
+  const take = (file: File): void => void predict(app, model, trial, typed(file));
   const { picture } = trial;
   const draw = (canvas: HTMLCanvasElement): void => {
     if (picture) canvas.getContext("2d")?.drawImage(picture, 0, 0);
@@ -189,10 +184,7 @@ function storedAnswer(app: App, model: Model, id: number): HTMLElement {
   const [known, answer] = [sample(app, model, id), prediction(app, model, id)];
   if (known === null || answer === null) return section(`Sample ${id}`, { id: "answer" }, h("p", { class: "quiet" }, known ? "This sample cannot be predicted." : "Sample not found."));
   if (known === undefined || answer === undefined) return section(`Sample ${id}`, { id: "answer" }, loading());
-  const choose = async (index: number, name: string): Promise<string> => {
-    await app.api.patch(modelPath(model.name, `/samples/${id}`), { label: index });
-    return `Sample ${id} labelled ${name}.`;
-  };
+  const choose = (index: number, name: string) => app.api.patch(modelPath(model.name, `/samples/${id}`), { label: index }).then(() => `Sample ${id} labelled ${name}.`);
   const { label } = known;
   const chosen = typeof label === "number" ? label : null;
   return answered(

@@ -74,14 +74,23 @@ export function opener(name: string, label: string, onclick: () => void, about =
   );
 }
 
-/** A button that chooses files. attributes: of its input. */
-export function fileButton(label: string, take: (files: FileList) => void, attributes: Attributes = {}): HTMLElement {
+/** A button that chooses files. take: is given the first, and all. attributes: of its input. */
+export function fileButton(label: string, take: (file: File, files: FileList) => void, attributes: Attributes = {}): HTMLElement {
   const onchange = (event: Event): void => {
     const field = event.currentTarget as HTMLInputElement;
-    if (field.files !== null) take(field.files);
+    if (field.files?.[0]) take(field.files[0], field.files);
     field.value = "";
   };
   return h("label", { class: `file ${attributes.disabled ? "off" : ""}` }, label, h("input", { type: "file", class: "visually-hidden", ...attributes, onchange }));
+}
+
+/** Attributes of what files may be dropped on. */
+export function dropping(take: (transfer: DataTransfer) => void): Attributes {
+  const ondrop = (event: DragEvent): void => {
+    event.preventDefault();
+    if (event.dataTransfer) take(event.dataTransfer);
+  };
+  return { ondragover: (event: DragEvent) => event.preventDefault(), ondrop };
 }
 
 export function badge(kind: JobState | "promoted" | "held" | "latest", text?: string): HTMLElement {

@@ -18,7 +18,7 @@ import { askDelete, askDeleteAll, chosen } from "./deletion";
 import { gridView } from "./grid";
 import { labellingView } from "./spans";
 import { choice } from "../parts/filters";
-import { loading, opener, outcome } from "../parts/parts";
+import { dropping, loading, opener, outcome } from "../parts/parts";
 import { downloader } from "../parts/save";
 import { uploadView } from "./upload";
 
@@ -33,11 +33,7 @@ export function samplesTab(app: App, model: Model): HTMLElement {
     {
       class: "stack",
       "data-key": "samples",
-      ondragover: (event: DragEvent) => event.preventDefault(),
-      ondrop: (event: DragEvent) => {
-        event.preventDefault();
-        if (event.dataTransfer) void dropped(event.dataTransfer).then((files) => send(app, model, files));
-      },
+      ...dropping((transfer) => void dropped(transfer).then((files) => send(app, model, files))),
     },
     filters(app, model, (listed?.items.length ?? 0) > 0),
     uploadView(app, model),

@@ -18,7 +18,7 @@ export function uploadView(app: App, model: Model): HTMLElement {
   const isOff = upload.stop !== null || app.state.connection === "lost";
   const hidden = upload.faults.length - FAULTS_SHOWN;
   const field = (title: string, isFolder: boolean): HTMLElement =>
-    fileButton(title, (files) => void send(app, model, chosen(files)), { multiple: true, webkitdirectory: isFolder, disabled: isOff });
+    fileButton(title, (_, files) => void send(app, model, chosen(files)), { multiple: true, webkitdirectory: isFolder, disabled: isOff });
   return h(
     "div",
     { class: "drop", "data-key": "upload", role: "group", "aria-label": "Add samples" },

@@ -49,10 +49,7 @@ function dataView(app: App): HTMLElement {
         label: "Verify all",
         stale: ["/v1/verification"],
         disabled: state?.running === true,
-        run: async () => {
-          await app.api.post("/v1/verification");
-          return "Verification started: all stored data is compared with its digests.";
-        },
+        run: () => app.api.post("/v1/verification").then(() => "Verification started: all stored data is compared with its digests."),
       }),
       downloader(app, "/v1/backup", `honed-${new Date().toISOString().slice(0, 10)}.zip`, {
         name: "backup",

@@ -35,10 +35,7 @@ function aliasItem(app: App, model: Model, { alias, version }: Alias): HTMLEleme
             label: "Remove",
             about: `alias ${alias}`,
             stale: staleOf(model),
-            run: async () => {
-              await app.api.remove(modelPath(model.name, `/aliases/${encodeURIComponent(alias)}`));
-              return `Alias ${alias} removed.`;
-            },
+            run: () => app.api.remove(modelPath(model.name, `/aliases/${encodeURIComponent(alias)}`)).then(() => `Alias ${alias} removed.`),
           }),
     ),
   );

@@ -35,10 +35,7 @@ function holdView(app: App, model: Model): HTMLElement | null {
       label: "Release",
       about: name,
       stale: staleOf(model),
-      run: async () => {
-        await app.api.post(modelPath(name, "/release"));
-        return "The gate decides on promotion again.";
-      },
+      run: () => app.api.post(modelPath(name, "/release")).then(() => "The gate decides on promotion again."),
     }),
   );
 }
@@ -91,10 +88,7 @@ function moves(app: App, model: Model, version: Version, isLatest: boolean): Chi
           label: "Promote",
           about,
           stale: staleOf(model),
-          run: async () => {
-            await app.api.put(modelPath(name, "/aliases/latest"), { version: number });
-            return `Apps now fetch version ${number} of ${name}.`;
-          },
+          run: () => app.api.put(modelPath(name, "/aliases/latest"), { version: number }).then(() => `Apps now fetch version ${number} of ${name}.`),
         }),
     compareLink(model, number),
     version.job_id !== null && opener(`trained:${name}:${number}`, "Trained on …", () => openTrained(app, model, number), about),
