@@ -2017,8 +2017,8 @@ function loading(known) {
   return known === null ? null : h("p", { class: "quiet", "data-key": "loading" }, "Loading …");
 }
 function confirm(app, question) {
-  const { title, detail: detail2, fields: fields2, no = "Keep it", yes, kind = "danger", name, stale: stale2, run, done = () => app.close() } = question;
-  const submit2 = async (event) => {
+  const { title, detail: detail2 = null, fields: fields2, places, no = "Keep it", yes, kind = "danger", name, stale: stale2, run, done = () => app.close() } = question;
+  const submit = async (event) => {
     event.preventDefault();
     const given = new FormData(event.currentTarget);
     if (await app.act(name, stale2, () => run(given))) done();
@@ -2027,11 +2027,11 @@ function confirm(app, question) {
   app.open(
     () => h(
       "form",
-      { class: "question", novalidate: true, "data-key": name, onsubmit: (event) => void submit2(event) },
+      { class: "question", "data-key": name, onsubmit: (event) => void submit(event) },
       h("h2", { id: "dialog-title" }, title),
-      h("p", {}, detail2),
+      detail2 !== null && h("p", {}, detail2),
       fields2?.() ?? null,
-      outcome(app, name),
+      outcome(app, name, places),
       h(
         "div",
         { class: "buttons" },
@@ -2670,7 +2670,7 @@ function settingsForm(app, form) {
     forget(app, form.name);
     form.close?.();
   };
-  const submit2 = async (event) => {
+  const submit = async (event) => {
     event.preventDefault();
     const asked = { ...changed2 };
     const fields2 = event.currentTarget;
@@ -2680,7 +2680,7 @@ function settingsForm(app, form) {
   };
   return h(
     "form",
-    { class: "form settings", "data-key": form.name, onsubmit: (event) => void submit2(event) },
+    { class: "form settings", "data-key": form.name, onsubmit: (event) => void submit(event) },
     form.presets === void 0 ? null : presetsView(app, form, changed2),
     form.groups.map(
       (group) => h(
@@ -3379,6 +3379,78 @@ function courseView(app, model2, list2) {
   );
 }
 
+// src/views/models/train.ts
+var FIELDS2 = [
+  { name: "epochs", title: "Epochs", step: "1", fallback: "automatic" },
+  { name: "max_seconds", title: "Time limit", unit: "seconds", step: "any", fallback: "no limit" },
+  { name: "batch_size", title: "Batch size", unit: "samples", step: "1", fallback: "automatic, else 32" },
+  { name: "learning_rate", title: "Learning rate", step: "any", fallback: "automatic, else 0.001" },
+  { name: "early_stopping_patience", title: "Early-stopping patience", unit: "epochs", step: "1", fallback: "automatic" },
+  { name: "seed", title: "Seed", step: "1", fallback: "random" }
+];
+function openTraining(app, model2, checkpoint = null) {
+  const name = `train-dialog:${model2.name}`;
+  confirm(app, {
+    title: `Train ${model2.name}`,
+    detail: h("span", { class: "quiet" }, "Empty fields use the value that they show."),
+    fields: () => [
+      h("div", { class: "fields" }, FIELDS2.map((field3) => fieldView(app, model2, name, field3)), startField(checkpoint)),
+      h("label", { class: "check" }, h("input", { type: "checkbox", name: "ignore_policy" }), "Train now, ignoring the policy")
+    ],
+    places: FIELDS2.map((field3) => `/${field3.name}`),
+    no: "Close",
+    yes: "Queue the job",
+    kind: "primary",
+    name,
+    stale: ["/v1/jobs", "/v1/device"],
+    run: (given) => queue(app, model2.name, bodyOf(given))
+  });
+}
+async function queue(app, model2, body) {
+  const { id } = await app.api.post(modelPath(model2, "/jobs"), body);
+  return { text: `Job ${id} queued.`, link: to(["jobs", id]) };
+}
+function fieldView(app, model2, form, { name, title, unit, step: step2, fallback }) {
+  const set = model2.hyperparameters[name];
+  const faults2 = faultsAt2(app, form, `/${name}`);
+  return h(
+    "label",
+    { "data-key": name },
+    h("span", {}, title, unit ? h("span", { class: "quiet" }, ` (${unit})`) : null),
+    h("input", {
+      name,
+      type: "number",
+      step: step2,
+      placeholder: set === void 0 || set === null ? fallback : `${String(set)}, the model’s default`,
+      "aria-invalid": faults2.length > 0
+    }),
+    faults2
+  );
+}
+function startField(checkpoint) {
+  return h(
+    "label",
+    { "data-key": "from" },
+    h("span", {}, "Start from"),
+    h(
+      "select",
+      { name: "from" },
+      checkpoint !== null && h("option", { value: checkpoint.id }, `checkpoint ${checkpoint.id}, job ${checkpoint.job_id}, step ${checkpoint.step}`),
+      h("option", { value: "latest" }, "the latest version"),
+      h("option", { value: "base" }, "the model as registered")
+    )
+  );
+}
+function bodyOf(given) {
+  const from = given.get("from");
+  const body = { from: Number(from) || from, ignore_policy: given.has("ignore_policy") };
+  for (const field3 of FIELDS2) {
+    const text3 = String(given.get(field3.name) ?? "").trim();
+    if (text3 !== "") body[field3.name] = Number(text3);
+  }
+  return body;
+}
+
 // src/views/models/models.ts
 var COLUMNS = [
   { order: "name", title: "Name" },
@@ -3397,7 +3469,7 @@ function modelsPage(app) {
   const { query } = app.route;
   const search2 = (query.get("q") ?? "").toLowerCase();
   const found2 = all.filter(({ name }) => name.toLowerCase().includes(search2));
-  const isEmpty = ({ samples }) => Object.values(samples).every((each2) => each2 === 0);
+  const isEmpty = (model2) => total(model2) === 0;
   const rows = found2.filter((model2) => !isEmpty(model2)).map((model2) => rowOf(app, model2));
   const order = query.get("sort") ?? "name";
   const isDown = query.has("down");
@@ -3519,10 +3591,7 @@ function trainButton(app, name) {
     label: "Train",
     about: name,
     stale: ["/v1/jobs", "/v1/device"],
-    run: async () => {
-      const job2 = await app.api.post(modelPath(name, "/jobs"), {});
-      return { text: `Job ${job2.id} queued.`, link: to(["jobs", job2.id]) };
-    }
+    run: () => queue(app, name, {})
   });
 }
 function emptyView(empty, isOpen) {
@@ -3622,7 +3691,7 @@ function verdictBadge(job2) {
   return job2.metrics.promoted ? badge("promoted", `${made} promoted`) : badge("held", `${made} not promoted`);
 }
 function storageView(app, all) {
-  const full = all.filter(({ samples }) => samples.train + samples.validation + samples.unlabelled + samples.base > 0);
+  const full = all.filter((model2) => total(model2) > 0);
   const sizes = full.map((model2) => ({ model: model2, size: stats(app, model2.name)?.size_bytes ?? null })).sort((a, b) => (b.size ?? 0) - (a.size ?? 0)).slice(0, 6);
   const largest = Math.max(1, ...sizes.map(({ size }) => size ?? 0));
   return section(
@@ -3632,14 +3701,13 @@ function storageView(app, all) {
     full.length > sizes.length && h("p", { class: "quiet" }, `and ${plural(full.length - sizes.length, "more model")}`)
   );
 }
-function storageRow({ name, samples, quota }, size, largest) {
-  const total2 = samples.train + samples.validation + samples.unlabelled + samples.base;
-  const limit2 = quota.max_bytes;
+function storageRow(model2, size, largest) {
+  const { name, quota: { max_bytes: limit2 } } = model2;
   return h(
     "li",
     { "data-key": name },
     h("a", { href: to(["models", name]) }, name),
-    h("span", { class: "quiet number" }, count(total2), size !== null && ` · ${bytes(size)}${limit2 === null ? "" : ` of ${bytes(limit2)}`}`),
+    h("span", { class: "quiet number" }, count(total(model2)), size !== null && ` · ${bytes(size)}${limit2 === null ? "" : ` of ${bytes(limit2)}`}`),
     size !== null && h("meter", { min: 0, max: limit2 ?? largest, value: size, "aria-label": `Storage used by ${name}` })
   );
 }
@@ -5857,88 +5925,6 @@ function deletion(app, { name }) {
   return h("div", { class: "buttons" }, button);
 }
 
-// src/views/models/train.ts
-var FIELDS2 = [
-  { name: "epochs", title: "Epochs", step: "1", fallback: "automatic" },
-  { name: "max_seconds", title: "Time limit", unit: "seconds", step: "any", fallback: "no limit" },
-  { name: "batch_size", title: "Batch size", unit: "samples", step: "1", fallback: "automatic, else 32" },
-  { name: "learning_rate", title: "Learning rate", step: "any", fallback: "automatic, else 0.001" },
-  { name: "early_stopping_patience", title: "Early-stopping patience", unit: "epochs", step: "1", fallback: "automatic" },
-  { name: "seed", title: "Seed", step: "1", fallback: "random" }
-];
-function openTraining(app, model2, checkpoint = null) {
-  const name = `train-dialog:${model2.name}`;
-  app.state.results.delete(name);
-  app.open(
-    () => h(
-      "form",
-      { class: "form", "data-key": name, onsubmit: (event) => void submit(app, model2, name, event) },
-      h("h2", { id: "dialog-title" }, `Train ${model2.name}`),
-      h("p", { class: "quiet" }, "Empty fields use the value that they show."),
-      h("div", { class: "fields" }, FIELDS2.map((field3) => fieldView(app, model2, name, field3)), startField(checkpoint)),
-      h(
-        "label",
-        { class: "check" },
-        h("input", { type: "checkbox", name: "ignore_policy" }),
-        "Train now, ignoring the policy"
-      ),
-      outcome(app, name, FIELDS2.map((field3) => `/${field3.name}`)),
-      h(
-        "div",
-        { class: "buttons" },
-        h("button", { type: "button", onclick: () => app.close() }, "Close"),
-        h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(name) }, "Queue the job")
-      )
-    )
-  );
-}
-function fieldView(app, model2, form, { name, title, unit, step: step2, fallback }) {
-  const set = model2.hyperparameters[name];
-  const faults2 = faultsAt2(app, form, `/${name}`);
-  return h(
-    "label",
-    { "data-key": name },
-    h("span", {}, title, unit ? h("span", { class: "quiet" }, ` (${unit})`) : null),
-    h("input", {
-      name,
-      type: "number",
-      step: step2,
-      placeholder: set === void 0 || set === null ? fallback : `${String(set)}, the model’s default`,
-      "aria-invalid": faults2.length > 0
-    }),
-    faults2
-  );
-}
-function startField(checkpoint) {
-  return h(
-    "label",
-    { "data-key": "from" },
-    h("span", {}, "Start from"),
-    h(
-      "select",
-      { name: "from" },
-      checkpoint !== null && h("option", { value: checkpoint.id }, `checkpoint ${checkpoint.id}, job ${checkpoint.job_id}, step ${checkpoint.step}`),
-      h("option", { value: "latest" }, "the latest version"),
-      h("option", { value: "base" }, "the model as registered")
-    )
-  );
-}
-async function submit(app, model2, name, event) {
-  event.preventDefault();
-  const given = new FormData(event.currentTarget);
-  const from = given.get("from");
-  const body = { from: Number(from) || from, ignore_policy: given.has("ignore_policy") };
-  for (const field3 of FIELDS2) {
-    const text3 = String(given.get(field3.name) ?? "").trim();
-    if (text3 !== "") body[field3.name] = Number(text3);
-  }
-  const hasWorked = await app.act(name, ["/v1/jobs", "/v1/device"], async () => {
-    const job2 = await app.api.post(modelPath(model2.name, "/jobs"), body);
-    return { text: `Job ${job2.id} queued.`, link: to(["jobs", job2.id]) };
-  });
-  if (hasWorked) app.close();
-}
-
 // src/views/models/complete.ts
 var SUGGESTIONS = 3;
 var TOKENS = 40;
@@ -6945,41 +6931,27 @@ function askRotate(app, { id, name }) {
   });
 }
 function askToken(app) {
-  const name = "make-token";
-  const made = [];
-  const send2 = async (event) => {
-    event.preventDefault();
-    const given = new FormData(event.currentTarget);
-    const models2 = String(given.get("models") ?? "").split(",").map((part) => part.trim()).filter(Boolean);
-    const body = { name: given.get("name"), scopes: given.getAll("scope"), ...models2.length > 0 ? { models: models2 } : {} };
-    await app.act(name, TOKENS2, async () => {
-      made.push((await app.api.post("/v1/tokens", body)).secret);
+  let secret = "";
+  const field3 = (title, attributes) => h("label", {}, h("span", {}, title), h("input", { type: "text", autocomplete: "off", ...attributes }));
+  confirm(app, {
+    title: "Create a token",
+    fields: () => [
+      h("div", { class: "fields" }, field3("Name", { name: "name" }), field3("Models, comma-separated", { name: "models", placeholder: "all" })),
+      h("fieldset", {}, h("legend", {}, "Scopes"), h("div", { class: "fields" }, SCOPES.map((scope) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "scope", value: scope }), scope))))
+    ],
+    no: "Close",
+    yes: "Create",
+    kind: "primary",
+    name: "make-token",
+    stale: TOKENS2,
+    run: async (given) => {
+      const models2 = String(given.get("models") ?? "").split(",").map((part) => part.trim()).filter(Boolean);
+      const body = { name: given.get("name"), scopes: given.getAll("scope"), ...models2.length > 0 ? { models: models2 } : {} };
+      ({ secret } = await app.api.post("/v1/tokens", body));
       return null;
-    });
-  };
-  app.state.results.delete(name);
-  app.open(() => made[0] === void 0 ? tokenForm(app, name, (event) => void send2(event)) : secretView(app, made[0]));
-}
-function tokenForm(app, name, onsubmit) {
-  return h(
-    "form",
-    { class: "form", novalidate: true, "data-key": name, onsubmit },
-    h("h2", { id: "dialog-title" }, "Create a token"),
-    h(
-      "div",
-      { class: "fields" },
-      h("label", {}, h("span", {}, "Name"), h("input", { name: "name", type: "text", autocomplete: "off" })),
-      h("label", {}, h("span", {}, "Models, comma-separated"), h("input", { name: "models", type: "text", placeholder: "all", autocomplete: "off" }))
-    ),
-    h("fieldset", {}, h("legend", {}, "Scopes"), h("div", { class: "fields" }, SCOPES.map((scope) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "scope", value: scope }), scope)))),
-    outcome(app, name),
-    h(
-      "div",
-      { class: "buttons" },
-      h("button", { type: "button", onclick: () => app.close() }, "Close"),
-      h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(name) }, "Create")
-    )
-  );
+    },
+    done: () => app.open(() => secretView(app, secret))
+  });
 }
 function secretView(app, secret) {
   return h(

@@ -7,7 +7,7 @@ import { device, drifts, ended, endedPath, models, policy, stats, unfinished, WA
 import { to } from "../app/route";
 import type { Job, Model } from "../daemon/types";
 import { conditionsView, verdictView } from "./device/device";
-import { addModelHint } from "./models/models";
+import { addModelHint, total } from "./models/models";
 import { jobButtons } from "./jobs/buttons";
 import { badge, blockers, heading, loading, section, when } from "./parts/parts";
 import { progressText } from "./pinned";
@@ -112,7 +112,7 @@ export function verdictBadge(job: Job): HTMLElement {
 
 /** Bytes of samples by model, the largest first. */
 function storageView(app: App, all: Model[]): HTMLElement {
-  const full = all.filter(({ samples }) => samples.train + samples.validation + samples.unlabelled + samples.base > 0);
+  const full = all.filter((model) => total(model) > 0);
   const sizes = full
     .map((model) => ({ model, size: stats(app, model.name)?.size_bytes ?? null }))
     .sort((a, b) => (b.size ?? 0) - (a.size ?? 0))
@@ -128,14 +128,13 @@ function storageView(app: App, all: Model[]): HTMLElement {
   );
 }
 
-function storageRow({ name, samples, quota }: Model, size: number | null, largest: number): HTMLElement {
-  const total = samples.train + samples.validation + samples.unlabelled + samples.base;
-  const limit = quota.max_bytes;
+function storageRow(model: Model, size: number | null, largest: number): HTMLElement {
+  const { name, quota: { max_bytes: limit } } = model;
   return h(
     "li",
     { "data-key": name },
     h("a", { href: to(["models", name]) }, name),
-    h("span", { class: "quiet number" }, count(total), size !== null && ` · ${bytes(size)}${limit === null ? "" : ` of ${bytes(limit)}`}`),
+    h("span", { class: "quiet number" }, count(total(model)), size !== null && ` · ${bytes(size)}${limit === null ? "" : ` of ${bytes(limit)}`}`),
     size !== null && h("meter", { min: 0, max: limit ?? largest, value: size, "aria-label": `Storage used by ${name}` }),
   );
 }

@@ -1,6 +1,5 @@
 /** All models as one table: sorted, searched, with the metric's history. */
 
-import { modelPath } from "../../daemon/api";
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { count, decimal, percent, plural } from "../../page/format";
@@ -11,6 +10,7 @@ import { type Measure, measureOf } from "../../page/words";
 import { badge, heading, loading, press, scrolled, when } from "../parts/parts";
 import { sparkline } from "../parts/spark";
 import { measured } from "../versions/course";
+import { queue } from "./train";
 
 type Order = "name" | "samples" | "metric" | "changed";
 
@@ -42,7 +42,7 @@ export function modelsPage(app: App): Child[] {
   const { query } = app.route;
   const search = (query.get("q") ?? "").toLowerCase();
   const found = all.filter(({ name }) => name.toLowerCase().includes(search));
-  const isEmpty = ({ samples }: Model): boolean => Object.values(samples).every((each) => each === 0);
+  const isEmpty = (model: Model): boolean => total(model) === 0;
   const rows = found.filter((model) => !isEmpty(model)).map((model) => rowOf(app, model));
   const order = (query.get("sort") as Order | null) ?? "name";
   const isDown = query.has("down");
@@ -86,7 +86,7 @@ function compared(a: Row, b: Row, order: Order): number {
   return byName;
 }
 
-function total({ samples }: Model): number {
+export function total({ samples }: Model): number {
   return samples.train + samples.validation + samples.unlabelled + samples.base;
 }
 
@@ -181,10 +181,7 @@ export function trainButton(app: App, name: string): HTMLElement {
     label: "Train",
     about: name,
     stale: ["/v1/jobs", "/v1/device"],
-    run: async () => {
-      const job = await app.api.post<{ id: number }>(modelPath(name, "/jobs"), {});
-      return { text: `Job ${job.id} queued.`, link: to(["jobs", job.id]) };
-    },
+    run: () => queue(app, name, {}),
   });
 }
 

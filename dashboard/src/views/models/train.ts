@@ -1,11 +1,11 @@
 /** The form of a job; fields left empty are the model's defaults or the job's choice. */
 
 import { modelPath } from "../../daemon/api";
-import type { App } from "../../app/app";
+import type { App, Said } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { to } from "../../app/route";
-import type { Checkpoint, Model } from "../../daemon/types";
-import { faultsAt, outcome } from "../parts/parts";
+import type { Checkpoint, Job, Model } from "../../daemon/types";
+import { confirm, faultsAt } from "../parts/parts";
 
 interface Field {
   name: string;
@@ -28,29 +28,27 @@ const FIELDS: readonly Field[] = [
 /** checkpoint: where the job begins, unless another start is chosen. */
 export function openTraining(app: App, model: Model, checkpoint: Checkpoint | null = null): void {
   const name = `train-dialog:${model.name}`;
-  app.state.results.delete(name);
-  app.open(() =>
-    h(
-      "form",
-      { class: "form", "data-key": name, onsubmit: (event: SubmitEvent) => void submit(app, model, name, event) },
-      h("h2", { id: "dialog-title" }, `Train ${model.name}`),
-      h("p", { class: "quiet" }, "Empty fields use the value that they show."),
+  confirm(app, {
+    title: `Train ${model.name}`,
+    detail: h("span", { class: "quiet" }, "Empty fields use the value that they show."),
+    fields: () => [
       h("div", { class: "fields" }, FIELDS.map((field) => fieldView(app, model, name, field)), startField(checkpoint)),
-      h(
-        "label",
-        { class: "check" },
-        h("input", { type: "checkbox", name: "ignore_policy" }),
-        "Train now, ignoring the policy",
-      ),
-      outcome(app, name, FIELDS.map((field) => `/${field.name}`)),
-      h(
-        "div",
-        { class: "buttons" },
-        h("button", { type: "button", onclick: () => app.close() }, "Close"),
-        h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(name) }, "Queue the job"),
-      ),
-    ),
-  );
+      h("label", { class: "check" }, h("input", { type: "checkbox", name: "ignore_policy" }), "Train now, ignoring the policy"),
+    ],
+    places: FIELDS.map((field) => `/${field.name}`),
+    no: "Close",
+    yes: "Queue the job",
+    kind: "primary",
+    name,
+    stale: ["/v1/jobs", "/v1/device"],
+    run: (given) => queue(app, model.name, bodyOf(given)),
+  });
+}
+
+/** Asks for a job; a body without fields is of the model's defaults. */
+export async function queue(app: App, model: string, body: object): Promise<Said> {
+  const { id } = await app.api.post<Job>(modelPath(model, "/jobs"), body);
+  return { text: `Job ${id} queued.`, link: to(["jobs", id]) };
 }
 
 function fieldView(app: App, model: Model, form: string, { name, title, unit, step, fallback }: Field): HTMLElement {
@@ -86,18 +84,12 @@ function startField(checkpoint: Checkpoint | null): Child {
   );
 }
 
-async function submit(app: App, model: Model, name: string, event: SubmitEvent): Promise<void> {
-  event.preventDefault();
-  const given = new FormData(event.currentTarget as HTMLFormElement);
+function bodyOf(given: FormData): object {
   const from = given.get("from");
   const body: Record<string, unknown> = { from: Number(from) || from, ignore_policy: given.has("ignore_policy") };
   for (const field of FIELDS) {
     const text = String(given.get(field.name) ?? "").trim();
     if (text !== "") body[field.name] = Number(text);
   }
-  const hasWorked = await app.act(name, ["/v1/jobs", "/v1/device"], async () => {
-    const job = await app.api.post<{ id: number }>(modelPath(model.name, "/jobs"), body);
-    return { text: `Job ${job.id} queued.`, link: to(["jobs", job.id]) };
-  });
-  if (hasWorked) app.close();
+  return body;
 }

@@ -175,9 +175,11 @@ export function loading(known?: null): HTMLElement | null {
 
 export interface Question {
   title: string;
-  detail: Child;
+  detail?: Child;
   /** What else the user decides, drawn anew with the page. */
   fields?: () => Child;
+  /** Where those show what is wrong with them. */
+  places?: readonly string[];
   no?: string;
   yes: string;
   kind?: "primary" | "danger";
@@ -189,9 +191,9 @@ export interface Question {
   done?: () => void;
 }
 
-/** Asks for confirmation of something that cannot be undone. */
+/** Asks for what a button does first: to confirm what cannot be undone, or to fill in fields. */
 export function confirm(app: App, question: Question): void {
-  const { title, detail, fields, no = "Keep it", yes, kind = "danger", name, stale, run, done = () => app.close() } = question;
+  const { title, detail = null, fields, places, no = "Keep it", yes, kind = "danger", name, stale, run, done = () => app.close() } = question;
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     const given = new FormData(event.currentTarget as HTMLFormElement);
@@ -201,11 +203,11 @@ export function confirm(app: App, question: Question): void {
   app.open(() =>
     h(
       "form",
-      { class: "question", novalidate: true, "data-key": name, onsubmit: (event: Event) => void submit(event) },
+      { class: "question", "data-key": name, onsubmit: (event: Event) => void submit(event) },
       h("h2", { id: "dialog-title" }, title),
-      h("p", {}, detail),
+      detail !== null && h("p", {}, detail),
       fields?.() ?? null,
-      outcome(app, name),
+      outcome(app, name, places),
       h(
         "div",
         { class: "buttons" },

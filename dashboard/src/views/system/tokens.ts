@@ -2,10 +2,10 @@
 
 import type { App } from "../../app/app";
 import type { Token } from "../../daemon/types";
-import { h } from "../../page/dom";
+import { type Attributes, h } from "../../page/dom";
 import { clock } from "../../page/format";
 import { limit, type Setting, settingsForm } from "../parts/form";
-import { confirm, loading, opener, outcome, remover, section, table, unseen, when } from "../parts/parts";
+import { confirm, loading, opener, remover, section, table, unseen, when } from "../parts/parts";
 
 /** docs/tokens.md explains what each allows; a test compares them. */
 const SCOPES = [
@@ -132,42 +132,28 @@ function askRotate(app: App, { id, name }: Token): void {
 }
 
 function askToken(app: App): void {
-  const name = "make-token";
-  const made: string[] = [];
-  const send = async (event: SubmitEvent): Promise<void> => {
-    event.preventDefault();
-    const given = new FormData(event.currentTarget as HTMLFormElement);
-    const models = String(given.get("models") ?? "").split(",").map((part) => part.trim()).filter(Boolean);
-    const body = { name: given.get("name"), scopes: given.getAll("scope"), ...(models.length > 0 ? { models } : {}) };
-    await app.act(name, TOKENS, async () => {
-      made.push((await app.api.post<{ secret: string }>("/v1/tokens", body)).secret);
+  let secret = "";
+  const field = (title: string, attributes: Attributes): HTMLElement =>
+    h("label", {}, h("span", {}, title), h("input", { type: "text", autocomplete: "off", ...attributes }));
+  confirm(app, {
+    title: "Create a token",
+    fields: () => [
+      h("div", { class: "fields" }, field("Name", { name: "name" }), field("Models, comma-separated", { name: "models", placeholder: "all" })),
+      h("fieldset", {}, h("legend", {}, "Scopes"), h("div", { class: "fields" }, SCOPES.map((scope) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "scope", value: scope }), scope)))),
+    ],
+    no: "Close",
+    yes: "Create",
+    kind: "primary",
+    name: "make-token",
+    stale: TOKENS,
+    run: async (given) => {
+      const models = String(given.get("models") ?? "").split(",").map((part) => part.trim()).filter(Boolean);
+      const body = { name: given.get("name"), scopes: given.getAll("scope"), ...(models.length > 0 ? { models } : {}) };
+      ({ secret } = await app.api.post<{ secret: string }>("/v1/tokens", body));
       return null;
-    });
-  };
-  app.state.results.delete(name);
-  app.open(() => (made[0] === undefined ? tokenForm(app, name, (event) => void send(event)) : secretView(app, made[0])));
-}
-
-function tokenForm(app: App, name: string, onsubmit: (event: SubmitEvent) => void): HTMLElement {
-  return h(
-    "form",
-    { class: "form", novalidate: true, "data-key": name, onsubmit },
-    h("h2", { id: "dialog-title" }, "Create a token"),
-    h(
-      "div",
-      { class: "fields" },
-      h("label", {}, h("span", {}, "Name"), h("input", { name: "name", type: "text", autocomplete: "off" })),
-      h("label", {}, h("span", {}, "Models, comma-separated"), h("input", { name: "models", type: "text", placeholder: "all", autocomplete: "off" })),
-    ),
-    h("fieldset", {}, h("legend", {}, "Scopes"), h("div", { class: "fields" }, SCOPES.map((scope) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "scope", value: scope }), scope)))),
-    outcome(app, name),
-    h(
-      "div",
-      { class: "buttons" },
-      h("button", { type: "button", onclick: () => app.close() }, "Close"),
-      h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(name) }, "Create"),
-    ),
-  );
+    },
+    done: () => app.open(() => secretView(app, secret)),
+  });
 }
 
 function secretView(app: App, secret: string): HTMLElement {
