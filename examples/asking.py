@@ -10,14 +10,17 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
+from PIL import Image
 
 TIMEOUT_S = 60
+GAP = 6
+"""Pixels between pictures."""
 
 
 def honed(*arguments: str | Path) -> str:
@@ -50,6 +53,23 @@ def train(name: str, *options: str) -> str:
     """Wait for a job, whatever the device is doing; a line that says how it ended."""
     told = honed("train", name, *options, "--watch", "--now")
     return told.strip().splitlines()[-1]
+
+
+def teach(name: str, samples: Path, epochs: int) -> None:
+    """Add a folder of photos, train on all that there are, and tell of both."""
+    print(honed("samples", "add", name, samples).splitlines()[0].rpartition("/")[2])
+    asked = ["--epochs", str(epochs), "--batch-size", "8", "--learning-rate", "0.003"]
+    print(train(name, *asked, "--seed", "1"))
+
+
+def sheet(rows: Sequence[Sequence[Image.Image]]) -> Image.Image:
+    """Pictures of one size beside and below each other."""
+    width, height = (side + GAP for side in rows[0][0].size)
+    made = Image.new("RGB", (width * len(rows[0]) - GAP, height * len(rows) - GAP), "white")
+    for y, row in enumerate(rows):
+        for x, each in enumerate(row):
+            made.paste(each, (x * width, y * height))
+    return made
 
 
 def ask(method: str, path: str, **request: Any) -> httpx.Response:

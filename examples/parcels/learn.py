@@ -20,7 +20,7 @@ from scenes import CLASSES, SIZE, Scene, draw, write
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from asking import ask, honed, register, train
+from asking import ask, register, sheet, teach
 
 NAME = "parcels"
 OLD, NEW, KEPT_BACK = 90, 60, 40
@@ -31,17 +31,6 @@ SHOWN, SHOWN_FROM = 4, 0.3
 """Photos of the picture, and the least probability of a box that is drawn."""
 
 Boxes = list[dict[str, Any]]
-
-
-def upload(scenes: Sequence[Scene], folder: Path) -> None:
-    """Photos, and their boxes in COCO's JSON."""
-    write(scenes, folder)
-    print(honed("samples", "add", NAME, folder).splitlines()[0].rpartition("/")[2])
-
-
-def learn(epochs: int) -> None:
-    asked = ["--epochs", str(epochs), "--batch-size", "8", "--learning-rate", "0.003"]
-    print(train(NAME, *asked, "--seed", "1"))
 
 
 def predicted(scene: Scene) -> Boxes:
@@ -100,26 +89,14 @@ def drawn(scene: Scene, boxes: Boxes) -> Image.Image:
     return made
 
 
-def picture(rows: Sequence[Sequence[Image.Image]]) -> Image.Image:
-    """Pictures of one size beside and below each other."""
-    width, height = 2 * SIZE[0] + 6, 2 * SIZE[1] + 6
-    made = Image.new("RGB", (width * len(rows[0]) - 6, height * len(rows) - 6), "white")
-    for y, row in enumerate(rows):
-        for x, each in enumerate(row):
-            made.paste(each, (x * width, y * height))
-    return made
-
-
 def main() -> None:
     """The whole story, told as it goes; with PICTURE, also shown."""
     kept_back = draw(KEPT_BACK, seed=9, camera="new")
     register(NAME, base_model(), "detection", preprocess=PREPROCESS, classes=CLASSES)
     with tempfile.TemporaryDirectory() as folder:
-        upload(draw(OLD, seed=1, camera="old"), Path(folder) / "old")
-        learn(OLD_EPOCHS)
+        teach(NAME, write(draw(OLD, seed=1, camera="old"), Path(folder) / "old"), OLD_EPOCHS)
         before = [predicted(scene) for scene in kept_back]
-        upload(draw(NEW, seed=2, camera="new"), Path(folder) / "new")
-        learn(NEW_EPOCHS)
+        teach(NAME, write(draw(NEW, seed=2, camera="new"), Path(folder) / "new"), NEW_EPOCHS)
     after = [predicted(scene) for scene in kept_back]
     print(
         f"mAP@0.5 on {KEPT_BACK} scenes of the new camera: {mean_precision(before, kept_back):.2f} "
@@ -128,7 +105,7 @@ def main() -> None:
     if sys.argv[1:]:
         true = [scene.boxes for scene in kept_back]
         pairs = [zip(kept_back[:SHOWN], each, strict=False) for each in (before, after, true)]
-        picture([[drawn(*each) for each in pair] for pair in pairs]).save(sys.argv[1])
+        sheet([[drawn(*each) for each in pair] for pair in pairs]).save(sys.argv[1])
 
 
 if __name__ == "__main__":

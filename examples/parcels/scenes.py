@@ -120,7 +120,7 @@ def _photo(picture: Image.Image, generator: np.random.Generator, camera: str) ->
     return buffer.getvalue()
 
 
-def write(scenes: Sequence[Scene], folder: Path) -> None:
+def write(scenes: Sequence[Scene], folder: Path) -> Path:
     """Photos and COCO's JSON of their boxes, as `honed samples add` takes them."""
     (folder / "images").mkdir(parents=True)
     images, annotations = [], []
@@ -135,3 +135,4 @@ def write(scenes: Sequence[Scene], folder: Path) -> None:
     kinds = [{"id": at, "name": name} for at, name in enumerate(CLASSES)]
     document = {"images": images, "annotations": annotations, "categories": kinds}
     (folder / "instances.json").write_text(json.dumps(document))
+    return folder

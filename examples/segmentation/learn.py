@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 from model import PREPROCESS, base_model
 from PIL import Image
-from scenes import CLASSES, COLOURS, SIZE, Scene, draw
+from scenes import CLASSES, COLOURS, Scene, draw
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from asking import ask, honed, register, train
+from asking import ask, honed, register, sheet, teach
 
 NAME = "gardens"
 OLD, NEW, KEPT_BACK = 100, 60, 40
@@ -27,19 +27,14 @@ OLD_EPOCHS, NEW_EPOCHS = 10, 12
 SHOWN = 4
 
 
-def upload(scenes: Sequence[Scene], folder: Path) -> None:
+def write(scenes: Sequence[Scene], folder: Path) -> Path:
     """Photos and masks of the same names, in two folders."""
     for kind in ("images", "masks"):
         (folder / kind).mkdir(parents=True)
     for number, scene in enumerate(scenes):
         (folder / "images" / f"{number}.jpg").write_bytes(scene.photo)
         (folder / "masks" / f"{number}.png").write_bytes(scene.mask)
-    print(honed("samples", "add", NAME, folder).splitlines()[0].rpartition("/")[2])
-
-
-def learn(epochs: int) -> None:
-    asked = ["--epochs", str(epochs), "--batch-size", "8", "--learning-rate", "0.003"]
-    print(train(NAME, *asked, "--seed", "1"))
+    return folder
 
 
 def predicted(scene: Scene) -> np.ndarray:
@@ -62,16 +57,6 @@ def mean_iou(said: Sequence[np.ndarray], scenes: Sequence[Scene]) -> float:
     )
 
 
-def picture(rows: Sequence[Sequence[Image.Image]]) -> Image.Image:
-    """Pictures of one size beside and below each other."""
-    width, height = SIZE[0] + 4, SIZE[1] + 4
-    made = Image.new("RGB", (width * len(rows[0]) - 4, height * len(rows) - 4), "white")
-    for y, row in enumerate(rows):
-        for x, each in enumerate(row):
-            made.paste(each, (x * width, y * height))
-    return made
-
-
 def coloured(classes: np.ndarray) -> Image.Image:
     return Image.fromarray(np.array(COLOURS, np.uint8)[classes])
 
@@ -82,11 +67,9 @@ def main() -> None:
     register(NAME, base_model(), "cross_entropy", preprocess=PREPROCESS, classes=CLASSES)
     honed("gate", "set", NAME, "metric=mean_iou")
     with tempfile.TemporaryDirectory() as folder:
-        upload(draw(OLD, seed=1, camera="old"), Path(folder) / "old")
-        learn(OLD_EPOCHS)
+        teach(NAME, write(draw(OLD, seed=1, camera="old"), Path(folder) / "old"), OLD_EPOCHS)
         before = [predicted(scene) for scene in kept_back]
-        upload(draw(NEW, seed=2, camera="new"), Path(folder) / "new")
-        learn(NEW_EPOCHS)
+        teach(NAME, write(draw(NEW, seed=2, camera="new"), Path(folder) / "new"), NEW_EPOCHS)
     after = [predicted(scene) for scene in kept_back]
     print(
         f"mean IoU on {KEPT_BACK} scenes of the new camera: {mean_iou(before, kept_back):.2f} "
@@ -98,7 +81,7 @@ def main() -> None:
             *([coloured(each) for each in said[:SHOWN]] for said in (before, after)),
             [coloured(scene.classes) for scene in kept_back[:SHOWN]],
         ]
-        picture(rows).save(sys.argv[1])
+        sheet(rows).save(sys.argv[1])
 
 
 if __name__ == "__main__":
