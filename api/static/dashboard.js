@@ -1936,10 +1936,10 @@ function faultsAt2(app, name, place) {
 function faultText({ pointer, detail: detail2 }) {
   return pointer === "" ? [detail2] : [h("code", {}, pointer), ` ${detail2}`];
 }
-function opener(name, label2, onclick, about = "", kind = null) {
+function opener(name, label2, onclick, about = "", kind = null, disabled = false) {
   return h(
     "button",
-    { type: "button", class: kind, "data-key": name, "aria-label": about ? `${label2} ${about}` : null, onclick },
+    { type: "button", class: kind, "data-key": name, "aria-label": about ? `${label2} ${about}` : null, disabled, onclick },
     label2
   );
 }
@@ -3281,11 +3281,7 @@ function cancelButton(app, job2) {
     run: () => app.api.post(`/v1/jobs/${job2.id}/cancel`).then(() => `Job ${job2.id} cancelled.`)
   });
   const isOff = app.state.pending.has(`cancel:${job2.id}`) || app.state.connection === "lost";
-  return h(
-    "button",
-    { type: "button", "data-key": `ask-cancel:${job2.id}`, "aria-label": `Cancel job ${job2.id}`, disabled: isOff, onclick: ask2 },
-    "Cancel"
-  );
+  return opener(`ask-cancel:${job2.id}`, "Cancel", ask2, `job ${job2.id}`, null, isOff);
 }
 
 // src/views/pinned.ts
@@ -3849,9 +3845,9 @@ function jobsPage(app) {
     [running, waiting, past].every((list2) => list2.length === 0) ? h("p", { class: "quiet" }, "No jobs.") : null
   ];
 }
-function queueView(app, title, queue) {
+function queueView(app, title, queue2) {
   const shown2 = JOBS_READ * shownOf(app, title).pages;
-  return queue.length > 0 && section(title, { id: title.toLowerCase() }, h("ul", { class: "rows" }, queue.slice(0, shown2).map((job2) => queueRow(app, job2))), moreButton(app, title, queue.length <= shown2));
+  return queue2.length > 0 && section(title, { id: title.toLowerCase() }, h("ul", { class: "rows" }, queue2.slice(0, shown2).map((job2) => queueRow(app, job2))), moreButton(app, title, queue2.length <= shown2));
 }
 function endedTable(ended2) {
   const columns = ["Job", "Model", "Result", "Reason", "Duration", "Finished"];
@@ -5223,11 +5219,7 @@ function toolbar(app, model2, items) {
     ),
     classes.length > KEYED_CLASSES ? otherClasses(classes, isBusy || ids.length === 0, give) : null,
     numberForm(model2, isBusy || ids.length === 0, give),
-    h(
-      "button",
-      { type: "button", "data-key": "unlabel", disabled: isBusy || ids.length === 0, onclick: () => give(null) },
-      "No label"
-    ),
+    opener("unlabel", "No label", () => give(null), "", null, isBusy || ids.length === 0),
     h(
       "button",
       { type: "button", "data-key": "undo", disabled: isBusy || work.undo.length === 0, onclick: () => void undo(app, model2) },

@@ -2,8 +2,7 @@
 
 import type { App } from "../../app/app";
 import type { Job } from "../../daemon/types";
-import { h } from "../../page/dom";
-import { confirm, press } from "../parts/parts";
+import { confirm, opener, press } from "../parts/parts";
 
 const JOBS = ["/v1/jobs", "/v1/device"];
 
@@ -41,9 +40,5 @@ function cancelButton(app: App, job: Job): HTMLElement {
       run: () => app.api.post(`/v1/jobs/${job.id}/cancel`).then(() => `Job ${job.id} cancelled.`),
     });
   const isOff = app.state.pending.has(`cancel:${job.id}`) || app.state.connection === "lost";
-  return h(
-    "button",
-    { type: "button", "data-key": `ask-cancel:${job.id}`, "aria-label": `Cancel job ${job.id}`, disabled: isOff, onclick: ask },
-    "Cancel",
-  );
+  return opener(`ask-cancel:${job.id}`, "Cancel", ask, `job ${job.id}`, null, isOff);
 }

@@ -66,10 +66,10 @@ function faultText({ pointer, detail }: { pointer: string; detail: string }): Ch
 }
 
 /** A button that opens something here. */
-export function opener(name: string, label: string, onclick: () => void, about = "", kind: string | null = null): HTMLElement {
+export function opener(name: string, label: string, onclick: () => void, about = "", kind: string | null = null, disabled = false): HTMLElement {
   return h(
     "button",
-    { type: "button", class: kind, "data-key": name, "aria-label": about ? `${label} ${about}` : null, onclick },
+    { type: "button", class: kind, "data-key": name, "aria-label": about ? `${label} ${about}` : null, disabled, onclick },
     label,
   );
 }

@@ -127,11 +127,7 @@ function toolbar(app: App, model: Model, items: Sample[]): HTMLElement {
     ),
     classes.length > KEYED_CLASSES ? otherClasses(classes, isBusy || ids.length === 0, give) : null,
     numberForm(model, isBusy || ids.length === 0, give),
-    h(
-      "button",
-      { type: "button", "data-key": "unlabel", disabled: isBusy || ids.length === 0, onclick: () => give(null) },
-      "No label",
-    ),
+    opener("unlabel", "No label", () => give(null), "", null, isBusy || ids.length === 0),
     h(
       "button",
       { type: "button", "data-key": "undo", disabled: isBusy || work.undo.length === 0, onclick: () => void undo(app, model) },
