@@ -19,7 +19,7 @@ from service.training.data.batches import Batches
 from service.training.data.counting import counts
 from service.training.engine import Array, Engine
 from service.training.engines import checkpoint
-from service.training.engines.manifest import read_manifest
+from service.training.engines.manifest import manifest_of
 from service.training.evaluation.validation import outputs_of
 from service.training.loss import LABEL_MEAN, LABEL_SCALE
 from service.training.protocol.messages.training import Train
@@ -55,8 +55,7 @@ def start_with_label_scale(
     open_engine: opens an engine that may be discarded. tick runs between batches. The same task
     gives the same start.
     """
-    assert task.artifacts.manifest is not None
-    manifest = read_manifest(Path(task.artifacts.manifest))
+    manifest = manifest_of(task.artifacts)
     engine = open_engine(task)
     before, path = (Path(task.work_dir) / f"{name}.checkpoint" for name in ("unscaled", "scaled"))
     engine.save(before)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from service.training.data.datasets import Datasets
 from service.training.engine import Engine
 from service.training.engines import opening
-from service.training.engines.manifest import read_manifest
+from service.training.engines.manifest import manifest_of
 from service.training.engines.provider_setting import CPU, label
 from service.training.errors import CheckpointUnreadable
 from service.training.heads.kinds import Head
@@ -25,7 +25,6 @@ from service.training.hyperparameters import Hyperparameters
 from service.training.loss import LABEL_SCALE
 from service.training.protocol.messages.training import Chosen, LoopState, Train
 from service.training.protocol.pipe import Pipe
-from service.training.tasks import TASKS
 
 if TYPE_CHECKING:
     from service.training.engines.sessions.engine import SessionsEngine
@@ -70,16 +69,15 @@ def _may_have_new_classes(task: Train) -> bool:
     """Whether classes were changed, or the model's file came without some of them."""
     if task.signature.target.class_ids is not None or task.artifacts.manifest is None:
         return task.signature.target.class_ids is not None
-    head = read_manifest(Path(task.artifacts.manifest)).head
+    head = manifest_of(task.artifacts).head
     return head is not None and bool(head.fresh)
 
 
 def scales_labels(task: Train) -> bool:
     """Whether the job standardizes labels: not those of parameters that others share."""
-    manifest = task.artifacts.manifest
-    if manifest is None or not TASKS[task.loss].scales_labels or task.start.given is not None:
+    if task.artifacts.manifest is None or task.start.given is not None:
         return False
-    is_scaled = any(each.name == LABEL_SCALE for each in read_manifest(Path(manifest)).statistics)
+    is_scaled = LABEL_SCALE in manifest_of(task.artifacts).tensor_names
     return is_scaled and task.hyperparameters.standardize_labels
 
 

@@ -21,7 +21,7 @@ from service.training.data.datasets import Datasets
 from service.training.data.samples import SampleReader
 from service.training.engine import Array, Engine
 from service.training.engines import checkpoint
-from service.training.engines.manifest import read_manifest
+from service.training.engines.manifest import manifest_of
 from service.training.errors import ExportMismatch
 from service.training.evaluation.inference import InferenceModel, Unusable
 from service.training.loss import TEMPERATURE
@@ -136,8 +136,7 @@ def softened(logits: Array, known: Array, weight: float) -> Array:
 
 def _known(task: Train, engine: Engine) -> Array:
     """Which classes the teacher has learned, by index: all that it does not mark as new."""
-    assert task.artifacts.manifest is not None  # only the session engine distills
-    manifest = read_manifest(Path(task.artifacts.manifest))
+    manifest = manifest_of(task.artifacts)  # only the session engine distills
     known = np.ones(manifest.classes or 0, bool)
     if manifest.head is not None:
         path = Path(task.work_dir) / "teacher.checkpoint"

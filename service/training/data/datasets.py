@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from service.training.data.batches import Batches, Indices
 from service.training.data.sampler import Sampler, by_class
 from service.training.data.samples import READ_ANYWAY, SampleReader, load_samples
-from service.training.engines.manifest import read_manifest
+from service.training.engines.manifest import manifest_of
 from service.training.export.export import Checked
 from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.training import Train
@@ -100,5 +100,5 @@ def samples_to_check(task: Train) -> int:
     """How many samples an export without a prefix is checked on: fewer for large models."""
     if task.artifacts.manifest is None:
         return CHECK_SAMPLES
-    elements = read_manifest(Path(task.artifacts.manifest)).work.elements
+    elements = manifest_of(task.artifacts).work.elements
     return max(READ_ANYWAY, min(CHECK_SAMPLES, CHECK_NUMBERS // max(1, elements)))

@@ -243,6 +243,12 @@ def read_manifest(path: Path) -> Manifest:
     return manifest
 
 
+def manifest_of(artifacts: Artifacts) -> Manifest:
+    """That of a model which the engine of sessions trains. Raises ArtifactsUnreadable."""
+    assert artifacts.manifest is not None
+    return read_manifest(Path(artifacts.manifest))
+
+
 @lru_cache(maxsize=4)
 def _parse(content: bytes) -> Manifest:
     """Cached, because a job asks for it several times: that of MobileNetV2 takes 2 ms."""

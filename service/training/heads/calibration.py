@@ -7,7 +7,7 @@ change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from service.training.data.batches import Batches, Indices
-from service.training.engine import Array, Engine
+from service.training.engine import Engine
 from service.training.evaluation.metrics import Calibration
 from service.training.evaluation.validation import outputs_of
 from service.training.heads.output_engine import with_output
@@ -69,7 +69,7 @@ def calibrate(engine: Engine, validation: Batches, *, tick: Callable[[], None]) 
     }
     ended = with_output(
         engine,
-        lambda inputs, target: _scaled(engine, inputs, target, scale),
+        lambda inputs, target: np.multiply(engine.evaluate(inputs, target)[1], scale),
         lambda path, output: _attach(path, output, scale),
     )
     return Calibrated(ended, {"loss": after, "calibration_error": errors[1], "calibration": told})
@@ -88,13 +88,6 @@ def _error(logits: NDArray[Any], labels: Indices) -> float | None:
     calibration = Calibration()
     calibration.update(logits, logits.argmax(axis=1) == labels)
     return calibration.error()
-
-
-def _scaled(
-    engine: Engine, inputs: Sequence[Array], target: Array, scale: NDArray[np.float32]
-) -> Array:
-    output: NDArray[Any] = engine.evaluate(inputs, target)[1]
-    return output * scale
 
 
 def _attach(path: Path, output: str, scale: NDArray[np.float32]) -> None:

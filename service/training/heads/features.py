@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from service.training.data.batches import BATCH_SIZE, Batches, Indices
 from service.training.engine import Array, Engine
-from service.training.engines.manifest import ClassHead, read_manifest
+from service.training.engines.manifest import ClassHead, manifest_of
 from service.training.engines.runtime import foreign_errors, onnxruntime, open_session
 from service.training.errors import ArtifactsUnreadable
 from service.training.evaluation.inference import cut_out
@@ -27,8 +27,7 @@ class HeadFeatures:
     """
 
     def __init__(self, task: Train, engine: Engine, *, tick: Callable[[], None]) -> None:
-        assert task.artifacts.manifest is not None
-        manifest = read_manifest(Path(task.artifacts.manifest))
+        manifest = manifest_of(task.artifacts)
         assert manifest.head is not None  # callers have checked this
         self.manifest = manifest
         self.head: ClassHead = manifest.head

@@ -21,7 +21,7 @@ from service.training.data.batches import Batches, Indices
 from service.training.engine import Engine
 from service.training.engines import checkpoint
 from service.training.engines.checkpoint import CheckpointHead
-from service.training.engines.manifest import ClassHead, read_manifest
+from service.training.engines.manifest import ClassHead, manifest_of
 from service.training.heads.features import Floats, HeadFeatures, spread
 from service.training.protocol.messages.training import Train
 
@@ -41,8 +41,7 @@ def start_new_classes(
     them. open_engine: opens an engine that may be discarded. tick runs between batches. The same
     task gives the same start.
     """
-    assert task.artifacts.manifest is not None
-    manifest = read_manifest(Path(task.artifacts.manifest))
+    manifest = manifest_of(task.artifacts)
     assert manifest.head is not None  # classes only change together with the head
     engine = open_engine(task)
     folder = Path(task.work_dir)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec import Struct
+
 from service.training.engine import NOTHING, Array, Engine
 from service.training.tasks.cross_entropy import cross_entropy
 
@@ -23,18 +25,12 @@ def with_output(
     return cast("Engine", _OutputEngine(engine, output, attach))
 
 
-class _OutputEngine:
+class _OutputEngine(Struct):
     """Whatever it does not define itself is the engine's own."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        output: Callable[[Sequence[Array], Array], Array],
-        attach: Callable[[Path, str], None],
-    ) -> None:
-        self._engine = engine
-        self._output = output
-        self._attach = attach
+    _engine: Engine
+    _output: Callable[[Sequence[Array], Array], Array]
+    _attach: Callable[[Path, str], None]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)

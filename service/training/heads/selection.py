@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from glob import escape
-from pathlib import Path
 from time import monotonic
 
 import numpy as np
@@ -23,7 +22,7 @@ from service.training.data.batches import Indices
 from service.training.data.datasets import Datasets
 from service.training.data.sampler import Sampler, by_class
 from service.training.engine import Engine
-from service.training.engines.manifest import Manifest, read_manifest
+from service.training.engines.manifest import Manifest, manifest_of
 from service.training.errors import LossNotFinite
 from service.training.evaluation.validation import outputs_of
 from service.training.heads.computing import compute_head
@@ -51,7 +50,7 @@ def alone(task: Train) -> Train:
     head = task.hyperparameters.head
     if not isinstance(head, Head) or head.kind != "linear":
         return task
-    manifest = _manifest(task)
+    manifest = manifest_of(task.artifacts)
     if manifest.head is None or not _has_more(manifest):
         return task
     factors = {**{escape(name): 1.0 for name in manifest.head.axes}, "*": 0.0}
@@ -71,7 +70,7 @@ def choose_head(
     scores: dict[Kind, Score] = {}
     labels = datasets.train.labels[np.concatenate(held)]
     chosen: dict[Kind, Chosen] = {}
-    for kind in candidates(_manifest(task)):
+    for kind in candidates(manifest_of(task.artifacts)):
         asked = replace(rest, hyperparameters=replace(rest.hyperparameters, head=Head(kind)))
         chosen[kind] = choose(asked, datasets, open_engine, tick=tick)
         wanted = replace(asked.hyperparameters, **chosen[kind].values)
@@ -207,11 +206,6 @@ class _Judge(Struct):
     def after_epoch(self, state: LoopState) -> LoopState:
         """No validation between epochs."""
         return replace(state, epoch=state.epoch + 1)
-
-
-def _manifest(task: Train) -> Manifest:
-    assert task.artifacts.manifest is not None
-    return read_manifest(Path(task.artifacts.manifest))
 
 
 def _has_more(manifest: Manifest) -> bool:
