@@ -79,14 +79,18 @@ class Asking:
         self._store = store
         self._settings = settings
         self._folder = folder
-        self._conversation = Conversation(children)
+        self._children = children
         self._upgrades = upgrades
         self._now = now
         self.model = follow.model
+        self._process: asyncio.subprocess.Process | None = None
+        self._interrupted = False
 
     def interrupt(self) -> None:
         """End it; what was downloaded stays, and nothing is recorded."""
-        self._conversation.interrupt()
+        self._interrupted = True
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
 
     async def run(self) -> None:
         """Ask, and record what came of it."""
@@ -98,7 +102,7 @@ class Asking:
     async def _ask(self) -> None:
         inquiry = await asyncio.to_thread(self._inquiry)
         mark: str | None = None
-        async with aclosing(self._conversation.messages(inquiry)) as messages:
+        async with aclosing(self._messages(inquiry)) as messages:
             async for message in messages:
                 if isinstance(message, Reported):
                     await self._note_report(message)
@@ -183,29 +187,14 @@ class Asking:
         await asyncio.to_thread(self._store.follows.note, self._follow, progress, *told)
         self._follow = replace(self._follow, progress=progress)
 
-
-class Conversation:
-    """One inquiry. Belongs to the event loop."""
-
-    def __init__(self, children: Children) -> None:
-        self._children = children
-        self._process: asyncio.subprocess.Process | None = None
-        self.interrupted = False
-
-    def interrupt(self) -> None:
-        """End it; what was downloaded stays. The messages then end without a last one."""
-        self.interrupted = True
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
-
-    async def messages(self, inquiry: Inquiry) -> AsyncGenerator[FetchMessage, None]:
-        """Up to the last. Raises ChildDied, Busy."""
+    async def _messages(self, inquiry: Inquiry) -> AsyncGenerator[FetchMessage, None]:
+        """What the child says, until the last or an interrupt. Raises ChildDied, Busy."""
         process = await self._children.spawn("service.follow", buffer_bytes=MOST_LINE_BYTES)
         self._process = process
         assert process.stdin is not None
         assert process.stderr is not None
         errors = ErrorTail(process.stderr)
-        if self.interrupted:
+        if self._interrupted:
             process.kill()
         try:
             process.stdin.write(line(inquiry))
@@ -230,7 +219,7 @@ class Conversation:
             raise ChildDied(
                 f"the child that asks a source said nothing for {SILENCE_S:g} s"
             ) from None
-        if self.interrupted:
+        if self._interrupted:
             return None
         if text:
             return message_in(text)
