@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -86,16 +85,10 @@ def start(folder: Path) -> dict[str, NDArray[np.float32]]:
     return {tensor.name: numpy_helper.to_array(tensor) for tensor in made.graph.initializer}
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a run has come to on a device. promoted: whether its gate let the global model in."""
-
-    update_bytes: int
-    promoted: bool
-
-
-def outcome_of(folder: Path, device: int) -> Outcome:
-    """Of a device that has sent updates, and has got the global model."""
+def outcome_of(folder: Path, device: int) -> tuple[int, bool]:
+    """Of a device that has sent updates, and has got the global model: the bytes of an update, and
+    whether its gate let that model in.
+    """
     with opened(folder_of(folder, device)) as store:
         model = store.models.get(MODEL)
         made, last = store.versions.list(model.id, 2), store.rounds.newest(model.id)
@@ -103,7 +96,7 @@ def outcome_of(folder: Path, device: int) -> Outcome:
         assert len(made) == 2, f"device {device} has no version of the global model"
         jobs = store.jobs.counts()
         assert set(jobs) == {JobState.SUCCEEDED}, f"device {device}: {jobs}"
-        return Outcome(last.outcome["bytes"], made[0].promoted)
+        return last.outcome["bytes"], made[0].promoted
 
 
 async def _register(store: Store, model: Path) -> None:

@@ -54,9 +54,9 @@ def _rows(count: int) -> list[Row]:
         costs, kept = _simulate(folder, count), kept_back()
         files = [folder / "run" / f"round-{number:04}.onnx" for number in range(1, ROUNDS + 1)]
         ours = [accuracy(file.read_bytes(), kept) for file in files]
-        outcomes = [outcome_of(folder, device) for device in range(count)]
-        costs["KB up a device"] = max(outcome.update_bytes for outcome in outcomes) / 1e3
-        costs["gate let in"] = f"{sum(outcome.promoted for outcome in outcomes)} of {count}"
+        sizes, promoted = zip(*(outcome_of(folder, device) for device in range(count)), strict=True)
+        costs["KB up a device"] = max(sizes) / 1e3
+        costs["gate let in"] = f"{sum(promoted)} of {count}"
         return [
             {"devices": count, "by": "honed", **_by_round(ours), **costs},
             {"devices": count, "by": "PyTorch", **_by_round(_torch(folder))},
@@ -73,18 +73,15 @@ def _simulate(folder: Path, count: int) -> Row:
     settings = {**course, "learning-rate": LEARNING_RATE}
     given = [f"{name}={value}" for name, value in settings.items()]
     module = ["-m", "bench.federation.simulation", str(folder), str(count)]
-    log = folder / "simulation.log"
-    with log.open("w") as output:
-        done = subprocess.run(
-            [str(FLOWER.python()), *module, *given],
-            cwd=ROOT,
-            env={**os.environ, **QUIET},
-            stdout=subprocess.PIPE,
-            stderr=output,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 0, log.read_text()
+    done = subprocess.run(
+        [str(FLOWER.python()), *module, *given],
+        cwd=ROOT,
+        env={**os.environ, **QUIET},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
     costs = json.loads(done.stdout.splitlines()[-1])
     rounds = [
         {name: after[name] - before[name] for name in after} for before, after in pairwise(costs)

@@ -21,7 +21,7 @@ from honed_flower.device import NoUpdate
 from api.schemas.federation import RoundRequest
 from bench.federation.devices import FEDERATION, MODEL, folder_of, opened
 from service.federation.rounds import begin_round, send_parameters
-from service.jobs.run import JobRun
+from service.jobs import run
 from service.jobs.tasks import short_task_limits
 from service.settings import Settings
 from service.training.__main__ import load
@@ -43,6 +43,12 @@ class InProcess:
         self._task = task
         self._said: list[Any] = []
 
+    @classmethod
+    async def spawn(cls, _: object, task: Any, *, on_stderr: object) -> InProcess:
+        """Begin nothing yet."""
+        del on_stderr  # nobody writes there
+        return cls(task)
+
     def send(self, message: Any) -> None:
         """Keep what the task says."""
         self._said.append(message)
@@ -59,13 +65,6 @@ class InProcess:
 
     async def close(self) -> None:
         """Nothing is left to end."""
-
-
-class Run(JobRun):
-    """A job's run, in this process."""
-
-    async def _spawn(self, task: Any) -> Any:
-        return InProcess(task)
 
 
 class Limits:
@@ -97,8 +96,9 @@ class Device:
             raise NoUpdate(f"round {ended.number} is {ended.job.state}: {ended.job.error}")
         return self._store.files.path(update.sha256).read_bytes(), ended.outcome["samples"]
 
-    def take(self, parameters: bytes) -> None:
+    def take(self, parameters: bytes, tokenizer: str | None = None) -> None:
         """Personalize them, and have the gate judge what comes of it."""
+        del tokenizer  # of models of texts
         self._carry_out(
             self._begin(
                 parameters, lambda *it: send_parameters(*it, store=self._store, personalize=None)
@@ -112,7 +112,7 @@ class Device:
 
     def _carry_out(self, job: Job) -> None:
         running = self._store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
-        run = Run(
+        job_run = run.JobRun(
             running,
             store=self._store,
             settings=self._settings,
@@ -120,7 +120,7 @@ class Device:
             children=None,  # type: ignore[arg-type]
             announce=lambda *_: None,
         )
-        asyncio.run(run.train())
+        asyncio.run(job_run.train())
 
 
 @contextmanager
@@ -132,6 +132,7 @@ def open_device(context: Context) -> Iterator[Device]:
 
 
 client_app.open_device = open_device
+run.Child = InProcess  # type: ignore[assignment,misc]
 
 
 def app(message: Message, context: Context) -> Message:
