@@ -83,46 +83,31 @@ class Example:
     def learn_apart(self) -> None:
         """Each device by itself, and one that has all pictures; as many epochs as together."""
         course = {"epochs": ROUNDS * EPOCHS, "learning_rate": RATE, "batch_size": BATCH, "seed": 0}
-        jobs = [each.http.post(f"/v1/models/{ALONE}/jobs", json=course) for each in self.devices]
-        for device, answer in zip(self.devices, jobs, strict=True):
-            assert device.finish(answer.json()["id"])["state"] == "succeeded"
-        own = [device.model(ALONE) for device in self.devices]
+        place, everything = Device(self._folder / "one-place"), joined(self._seen)
+        try:
+            place.register(ALONE, network())
+            place.upload(ALONE, everything.images, everything.labels)
+            learners = [*self.devices, place]
+            jobs = [each.http.post(f"/v1/models/{ALONE}/jobs", json=course) for each in learners]
+            for learner, answer in zip(learners, jobs, strict=True):
+                assert learner.finish(answer.json()["id"])["state"] == "succeeded"
+            *own, of_all = [learner.model(ALONE) for learner in learners]
+        finally:
+            place.stop()
+        self.report.accuracy["all pictures in one place"] = self._on_all(of_all)
         self.report.devices = [
             {"alone, own camera": accuracy(model, kept), "alone, all cameras": self._on_all(model)}
             for model, kept in zip(own, self._kept, strict=True)
         ]
-        place = Device(self._folder / "one-place")
-        try:
-            everything = joined(self._seen)
-            place.register(ALONE, network())
-            place.upload(ALONE, everything.images, everything.labels)
-            job = place.http.post(f"/v1/models/{ALONE}/jobs", json=course).json()
-            assert place.finish(job["id"])["state"] == "succeeded"
-            self.report.accuracy["all pictures in one place"] = self._on_all(place.model(ALONE))
-        finally:
-            place.stop()
 
     def learn_together(self, name: str, **settings: object) -> None:
         """A run of the federation; the accuracy of its global model on all cameras."""
         began = time.monotonic()
-        output = self._folder / "runs" / name.replace(" ", "-").replace(",", "")
-        asked = {
-            "model": str(self._start),
-            "output": str(output),
-            "rounds": ROUNDS,
-            "nodes": len(self.devices),
-            "round_timeout": ROUND_TIMEOUT_S,
-            "deadline_seconds": DEADLINE_S,
-            "epochs": EPOCHS,
-            "learning_rate": RATE,
-            "batch_size": BATCH,
-            "deliver": "never",
-            **settings,
-        }
-        ended = self.superlink.finish(self.superlink.submit(**asked))
+        run, made = self._begin(name, **settings)
+        ended = self.superlink.finish(run)
         if ended != "finished:completed":
             raise RuntimeError(f"{name}: {ended}; {self.superlink.program.log} says why")
-        reached = self._on_all((output / "global.onnx").read_bytes())
+        reached = self._on_all(made.read_bytes())
         seconds = round(time.monotonic() - began)
         self.report.accuracy[name] = reached
         self.report.facts[f"{name}: seconds"] = seconds
@@ -148,27 +133,21 @@ class Example:
         """Two long rounds: in the first one device is unplugged, and another one killed."""
         unplugged, killed = self.devices[UNPLUGGED_ONE], self.devices[KILLED_ONE]
         spent = [device.rounds_sent() for device in self.devices]
-        output = self._folder / "runs" / "trouble"
-        run = self.superlink.submit(
-            model=str(self._start),
-            output=str(output),
+        run, made = self._begin(
+            "trouble",
             rounds=2,
             nodes=len(self.devices) - 2,
             round_timeout=SHORT_ROUND_TIMEOUT_S,
             deadline_seconds=SHORT_DEADLINE_S,
             epochs=LONG,
-            learning_rate=RATE,
-            batch_size=BATCH,
-            deliver="never",
         )
         wait_for(unplugged.is_stepping, "the round of the device that is unplugged")
         unplugged.power(UNPLUGGED)
         wait_for(killed.is_stepping, "the round of the device that is killed")
         killed.kill()
         ended = self.superlink.finish(run)
-        self.report.accuracy["one unplugged, one killed, 2 rounds"] = self._on_all(
-            (output / "global.onnx").read_bytes()
-        )
+        reached = self._on_all(made.read_bytes())
+        self.report.accuracy["one unplugged, one killed, 2 rounds"] = reached
         unplugged.power(PLUGGED)
         killed.start()
         killed.join(self.superlink)
@@ -186,6 +165,24 @@ class Example:
         for device in self.devices:
             device.stop()
         self.superlink.program.stop()
+
+    def _begin(self, name: str, **settings: object) -> tuple[str, Path]:
+        """A run of the federation: its id, and the file of its global model."""
+        output = self._folder / "runs" / name.replace(" ", "-").replace(",", "")
+        asked = {
+            "model": str(self._start),
+            "output": str(output),
+            "rounds": ROUNDS,
+            "nodes": len(self.devices),
+            "round_timeout": ROUND_TIMEOUT_S,
+            "deadline_seconds": DEADLINE_S,
+            "epochs": EPOCHS,
+            "learning_rate": RATE,
+            "batch_size": BATCH,
+            "deliver": "never",
+            **settings,
+        }
+        return self.superlink.submit(**asked), output / "global.onnx"
 
     def _on_all(self, model: bytes) -> float:
         return accuracy(model, joined(self._kept))

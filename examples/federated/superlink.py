@@ -54,9 +54,9 @@ class SuperLink:
         self.start()
 
     def start(self) -> None:
-        """As docs/federated.md starts it. Again it writes behind what it has written."""
+        """As docs/federated.md starts it."""
         log = self.folder / "superlink.log"
-        starts = log.read_text("utf-8").count(LISTENS) if log.exists() else 0
+        log.unlink(missing_ok=True)
         self.program = Program(
             [
                 str(self.programs / "flower-superlink"),
@@ -71,7 +71,7 @@ class SuperLink:
             log,
             **self.variables,
         )
-        wait_for(lambda: self.program.said().count(LISTENS) > starts, "the SuperLink to listen")
+        wait_for(lambda: LISTENS in self.program.said(), "the SuperLink to listen")
 
     def register(self, public_key: Path) -> None:
         """Let a node in."""
@@ -102,14 +102,6 @@ class SuperLink:
             lambda: (found := self.status(run_id)).startswith("finished") and found,
             f"run {run_id} to end",
         )
-
-    def end(self, run_id: str) -> None:
-        """Stop a run, unless it ended by itself."""
-        try:
-            self.flwr("stop", run_id, "here")
-        except RuntimeError as error:
-            if "already finished" not in str(error):
-                raise
 
     def flwr(self, *arguments: str, deadline_s: float = DEADLINE_S) -> str:
         """Flower's command line; its output."""
