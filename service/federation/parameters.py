@@ -108,7 +108,8 @@ def _label_scale(path: Path) -> list[Any]:
     from service.training.engines import checkpoint
     from service.training.loss import LABEL_MEAN, LABEL_SCALE
 
-    names = [name for name in (LABEL_SCALE, LABEL_MEAN) if name in read_entries(path)]
+    entries = read_entries(path)
+    names = [name for name in (LABEL_SCALE, LABEL_MEAN) if name in entries]
     return [array.tolist() for array in checkpoint.read(path, names).values()]
 
 

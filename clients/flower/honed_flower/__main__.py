@@ -98,7 +98,7 @@ def _take_part(member: Membership, state: State) -> int:
     from honed_flower.node import Executor, refusal
     from honed_flower.supernode import SuperNode, wrong_clock, wrong_key
 
-    client_app.NOTED.append(lambda round_id: state.update(round_id=round_id))
+    client_app.note = lambda round_id: state.update(round_id=round_id)
     stop = threading.Event()
 
     def end(*_: Any) -> None:

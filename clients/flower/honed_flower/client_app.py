@@ -31,8 +31,12 @@ logger = logging.getLogger("honed_flower")
 LARGEST_RUN = 2**40
 STOPPED = Event()
 """Set once the run of the present message has ended, by the thread that watches the run."""
-NOTED: list[Callable[[int | None], None]] = []
-"""Callbacks for rounds that begin (their id) and end (None)."""
+
+
+def note(round_id: int | None) -> None:
+    """Called with the id of a round that begins, and with None when it has ended; a node replaces
+    it.
+    """
 
 
 def secure(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
@@ -104,14 +108,9 @@ def open_device(context: Context) -> Iterator[Device]:
     if not model:
         raise NoUpdate("this device has not said which model takes part (HONED_MODEL)")
     superlink = context.node_config.get("superlink") or os.environ.get("HONED_SUPERLINK")
+    asked_by = None if superlink is None else str(superlink)
     with Client() as client:
-        yield Device(
-            client,
-            str(model),
-            superlink=None if superlink is None else str(superlink),
-            stopped=STOPPED,
-            note=_note,
-        )
+        yield Device(client, str(model), superlink=asked_by, stopped=STOPPED, note=note)
 
 
 def _asked(context: Context, question: Callable[[Device], Any]) -> Any:
@@ -122,8 +121,3 @@ def _asked(context: Context, question: Callable[[Device], Any]) -> Any:
     except Exception as error:
         logger.warning("%s", error)
         raise RuntimeError(reason(error)) from error
-
-
-def _note(round_id: int | None) -> None:
-    for tell in NOTED:
-        tell(round_id)

@@ -38,14 +38,14 @@ class Device:
         client: Client,
         model: str,
         *,
-        superlink: str | None,
-        stopped: Event,
+        superlink: str | None = None,
+        stopped: Event | None = None,
         note: Callable[[int | None], None] = lambda _: None,
     ) -> None:
         self._client = client
         self.model = model
         self._superlink = superlink
-        self._stopped = stopped
+        self._stopped = stopped or Event()
         self._note = note
 
     def require_access(self) -> None:

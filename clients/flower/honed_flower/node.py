@@ -205,9 +205,8 @@ class Executor:
 def refusal(member: Membership) -> str | None:
     """Why the daemon would refuse every round, if it answers and would."""
     with Client() as client:
-        device = Device(client, member.model, superlink=None, stopped=threading.Event())
         try:
-            device.require_access()
+            Device(client, member.model).require_access()
         except HonedError as error:
             if error.code in REFUSALS:
                 return f"the daemon refuses this node: {error}"
@@ -223,9 +222,8 @@ def drop_abandoned(member: Membership, state: State) -> None:
     if round_id is None:
         return
     with Client() as client:
-        device = Device(client, member.model, superlink=None, stopped=threading.Event())
         try:
-            device.stop(round_id)
+            Device(client, member.model).stop(round_id)
         except HonedError as error:
             logger.warning("round %s: %s", round_id, error)
         except Unreachable as error:

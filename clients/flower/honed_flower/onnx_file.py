@@ -68,18 +68,15 @@ class Model:
             and prod(tensor.dims) > 1
             and name not in statistics
         ]
-        for pattern in trainable:
-            if not any(fnmatchcase(name, pattern) for name in weights):
+        if not weights:
+            raise ValueError(f"{self._path} has no float32 initializers that could train")
+        chosen: set[str] = set()
+        for pattern in trainable or ["*"]:
+            if not (fitting := [name for name in weights if fnmatchcase(name, pattern)]):
                 raise ValueError(
                     f"trainable: {pattern!r} fits no weight; the model has {', '.join(weights)}"
                 )
-        chosen = [
-            name
-            for name in weights
-            if not trainable or any(fnmatchcase(name, pattern) for pattern in trainable)
-        ]
-        if not chosen:
-            raise ValueError(f"{self._path} has no float32 initializers that could train")
+            chosen.update(fitting)
         return {name: numpy_helper.to_array(self._initializers[name]) for name in sorted(chosen)}
 
     def _given(self, path: Path) -> Tensors:

@@ -7,12 +7,12 @@ them: a training round that goes through it comes back as one reply, the weighte
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, MessageType, MetricRecord, RecordDict
 from flwr.common import FitIns, FitRes, Parameters, parameters_to_ndarrays
 from flwr.server import LegacyContext
-from flwr.server.compat.grid_client_proxy import GridClientProxy
 from flwr.server.workflow import SecAggPlusWorkflow
 from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
 from flwr.serverapp import Grid
@@ -45,32 +45,35 @@ class SecureGrid:
         asked = list(messages)
         if not asked or asked[0].metadata.message_type != MessageType.TRAIN:
             return self._grid.send_and_receive(asked, timeout=timeout)
-        mean = _Mean(asked, self._grid, self._context.run_id)
-        context = LegacyContext(self._context, strategy=mean)  # type: ignore[arg-type]
-        number = asked[0].content.config_records[CONFIG]["server-round"]
-        context.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord(
-            {Key.CURRENT_ROUND: number}
-        )
-        context.state.array_records[MAIN_PARAMS_RECORD] = asked[0].content.array_records[ARRAYS]
-        _Workflow(
-            {message.metadata.dst_node_id: message for message in asked},
+        workflow = _Workflow(
+            asked,
             num_shares=1.0,
             reconstruction_threshold=THRESHOLD,
             max_weight=float(self._terms.max_samples),
             clipping_range=CLIPPING_RANGE,
             timeout=timeout,
-        )(self._grid, context)
-        return [] if mean.found is None else [_reply(asked[0], *mean.found)]
+        )
+        context = LegacyContext(self._context, strategy=workflow)  # type: ignore[arg-type]
+        content, state = asked[0].content, context.state
+        number = content.config_records[CONFIG]["server-round"]
+        state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({Key.CURRENT_ROUND: number})
+        state.array_records[MAIN_PARAMS_RECORD] = content.array_records[ARRAYS]
+        workflow(self._grid, context)
+        return workflow.replies
 
 
 class _Workflow(SecAggPlusWorkflow):
     """As Flower's, but after the key agreement it sends the strategy's messages, with names, and
     knows only the devices that have shared their keys: Flower's gives the round up for one that
     left before, of which no other has a share.
+
+    It is the strategy that it asks, too: for the nodes, and to take the sum.
     """
 
-    def __init__(self, asked: dict[int, Message], **options: Any) -> None:
-        self._asked = asked
+    def __init__(self, asked: Sequence[Message], **options: Any) -> None:
+        self._asked = {message.metadata.dst_node_id: message for message in asked}
+        self.replies: list[Message] = []
+        """One, with the mean, once the round has come to it."""
         super().__init__(**options)
 
     def share_keys_stage(self, grid: Grid, context: LegacyContext, state: Any) -> bool:
@@ -85,35 +88,23 @@ class _Workflow(SecAggPlusWorkflow):
         }
         return goes_on
 
-
-class _Mean:
-    """The strategy for the workflow: which nodes to send to, and what to do with the sum."""
-
-    found: tuple[list[Any], int] | None = None
-    """The mean of the updates, by name, and the number of samples that it comes from."""
-
-    def __init__(self, asked: Sequence[Message], grid: Grid, run_id: int) -> None:
-        self._nodes = [message.metadata.dst_node_id for message in asked]
-        self._grid = grid
-        self._run_id = run_id
-
-    def configure_fit(self, *_: object) -> list[tuple[GridClientProxy, FitIns]]:
-        """The nodes chosen by the strategy; `_Workflow` adds the messages later."""
+    def configure_fit(self, *_: object) -> list[tuple[Any, FitIns]]:
+        """The nodes chosen by the strategy, of which nothing else is asked; `share_keys_stage` adds
+        the messages.
+        """
         nothing = FitIns(Parameters([], ""), {})
-        return [(GridClientProxy(node, self._grid, self._run_id), nothing) for node in self._nodes]
+        return [(SimpleNamespace(node_id=node), nothing) for node in self._asked]
 
     def aggregate_fit(
         self, _: int, results: list[tuple[Any, FitRes]], __: object
     ) -> tuple[None, dict[str, Any]]:
-        """Take the mean, which each result already has."""
+        """Take the mean, which each result already has, by the names' order."""
         if results:
-            weights = [result.num_examples for _, result in results]
-            self.found = parameters_to_ndarrays(results[0][1].parameters), sum(weights)
+            asked = next(iter(self._asked.values()))
+            names = sorted(asked.content.array_records[ARRAYS])
+            mean = parameters_to_ndarrays(results[0][1].parameters)
+            update = pack(write_update(dict(zip(names, mean, strict=True))))
+            samples = sum(result.num_examples for _, result in results)
+            content = RecordDict({ARRAYS: update, METRICS: MetricRecord({EXAMPLES: samples})})
+            self.replies = [Message(content, reply_to=asked)]
         return None, {}
-
-
-def _reply(asked: Message, mean: list[Any], samples: int) -> Message:
-    names = sorted(asked.content.array_records[ARRAYS])
-    update = pack(write_update(dict(zip(names, mean, strict=True))))
-    content = RecordDict({ARRAYS: update, METRICS: MetricRecord({EXAMPLES: samples})})
-    return Message(content, reply_to=asked)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from logging import INFO, WARNING
 from pathlib import Path
 
@@ -66,7 +65,6 @@ class Run:
         tensors = to_tensors(arrays)
         self._model.save(tensors, self._folder / f"round-{number:04}.onnx")
         self._model.save(tensors, self._folder / "global.onnx")
-        (self._folder / "run.json").write_text(json.dumps({"round": number}), "utf-8")
         is_last = number == self._terms.rounds
         deliver = self._terms.deliver
         if number and (deliver == "each-round" or (deliver == "end" and is_last)):

@@ -107,22 +107,14 @@ def unreachable(member: Membership) -> str | None:
     return f"the SuperLink {member.superlink} does not answer: {why}"
 
 
-def clock_ahead_s(member: Membership) -> float | None:
-    """By how many seconds this device's clock is ahead of the SuperLink's, by its HTTP Date.
-
-    None if it does not answer.
-    """
+def wrong_clock(member: Membership) -> str | None:
+    """Why the SuperLink refuses this node, if its clock is the reason, by the HTTP Date."""
     try:
         theirs = parsedate_to_datetime(_ask(member).headers["date"])
     except (httpx.HTTPError, httpx.InvalidURL, KeyError, ValueError):
         return None
-    return time.time() - theirs.timestamp()
-
-
-def wrong_clock(member: Membership) -> str | None:
-    """Why the SuperLink refuses this node, if its clock is the reason."""
-    ahead_s = clock_ahead_s(member)
-    if ahead_s is None or -MOST_BEHIND_S < ahead_s < MOST_AHEAD_S:
+    ahead_s = time.time() - theirs.timestamp()
+    if -MOST_BEHIND_S < ahead_s < MOST_AHEAD_S:
         return None
     side = "ahead of" if ahead_s > 0 else "behind"
     return (
@@ -133,7 +125,7 @@ def wrong_clock(member: Membership) -> str | None:
 
 def wrong_key(member: Membership) -> str | None:
     """Why a SuperLink that answers, to a right clock, has ended the connection."""
-    if clock_ahead_s(member) is None:
+    if unreachable(member):
         return None
     return (
         f"the SuperLink does not take this node's key: have {member.key.with_suffix('.pub')}"

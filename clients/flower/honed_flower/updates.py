@@ -50,8 +50,6 @@ def read_update(content: bytes, shapes: Shapes) -> Tensors:
             tensors = _from_places(stored, shapes)
         else:
             tensors = dict(stored)
-    except BadUpdate:
-        raise
     except Exception as error:  # whatever an untrusted file makes the reader raise
         raise BadUpdate(f"the update cannot be read: {type(error).__name__}: {error}") from error
     _require(tensors, shapes)
