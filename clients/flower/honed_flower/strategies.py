@@ -59,8 +59,8 @@ class OfUpdates(FedAvg):
         """As the strategy, with only the usable updates."""
         usable = [reply for reply in replies if self._is_usable(reply, self._update)]
         failed = [reply for reply in usable if reply.has_error()]
-        if len(usable) - len(failed) < self.least_updates:
-            log(WARNING, "too few updates: the strategy needs %s of them", self.least_updates)
+        if (found := len(usable) - len(failed)) < self.least_updates:
+            log(WARNING, "left out: %s updates; a round needs %s", found, self.least_updates)
             usable = failed
         change, metrics = super().aggregate_train(server_round, usable)
         if change is None:
