@@ -21,7 +21,7 @@ TEXTS = ["the cat sat on the mat", "a dog ran in the park", "the cat ran"] * 12
 
 def test_the_page_has_a_program_for_each_library() -> None:
     needed = [needs for needs, _ in PROGRAMS]
-    others = ["tensorflow tf2onnx", "sklearn skl2onnx"]
+    others = ["jax jax2onnx flax", "tensorflow tf2onnx", "sklearn skl2onnx"]
     assert needed == ["torch onnxscript", "torch", *[OF_TEXTS] * 3, *others]
     assert PAGE.count("```python") == len(PROGRAMS)
 

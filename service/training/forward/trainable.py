@@ -64,8 +64,8 @@ def _nothing_trains(graph: Graph) -> str:
         node = min(holders, key=takes_adapters)
         why = f'node "{node.name}" ({node.op_type}) {remedy(node)}'
         return f"the graph has no float32 weight that trains: {why}"
-    sizes = {name: prod(graph.initializers[name].dims) for name in _nameable(graph)}
-    single = next((name for name, size in sizes.items() if size == 1), None)
+    arrays = [name for name in _nameable(graph) if not _is_number(graph, name)]
+    single = next((name for name in arrays if prod(graph.initializers[name].dims) == 1), None)
     if single is None:
         return (
             "the graph has no float32 weight that could train; export the model with its "
@@ -83,19 +83,25 @@ def _nameable(graph: Graph) -> list[str]:
         name
         for name, tensor in graph.initializers.items()
         if tensor.data_type == FLOAT
-        and (tensor.dims or name in graph.parameters or is_named_by_pytorch(graph.model, name))
         and name not in graph.constants
         and not is_statistic(graph, name)
         and not is_mask(graph, name)
     ]
 
 
+def _is_number(graph: Graph, name: str) -> bool:
+    """Is it without axes, and may be a number of the program? It trains by its own name alone."""
+    is_named = name in graph.parameters or is_named_by_pytorch(graph.model, name)
+    return not graph.initializers[name].dims and not is_named
+
+
 def _matching(graph: Graph, patterns: Sequence[str]) -> tuple[str, ...]:
     names = _nameable(graph)
+    others = [name for name in names if not _is_number(graph, name)]
     chosen: set[str] = set()
     problems = []
     for index, pattern in enumerate(patterns):
-        matched = matching(names, pattern)
+        matched = {pattern} if pattern in names else matching(others, pattern)
         if not matched and (count := _layer_count(pattern)):
             matched = last_layers(graph, count)
         if not matched:

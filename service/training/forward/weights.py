@@ -76,9 +76,8 @@ def other_precisions(graph: Graph) -> dict[str, str]:
         name: _OTHER_FLOATS[tensor.data_type]
         for name, tensor in graph.initializers.items()
         if tensor.data_type in _OTHER_FLOATS
-        and any(
-            is_default(node, *WEIGHT_SLOTS) and name in node.input for node in graph.consumers(name)
-        )
+        and graph.consumers(name)
+        and is_default(first_reader(graph, name), *WEIGHT_SLOTS)
     }
 
 

@@ -58,6 +58,20 @@ def test_weights_of_another_precision_above_what_trains_are_refused(
     assert "train only parameters that lie above them" in detail
 
 
+def test_weights_stored_in_half_precision_are_named_as_such(
+    graphs: Any, refuse: Callable[..., dict[str, str]]
+) -> None:
+    model = graphs.model(
+        [
+            node("Cast", ["w_half"], ["w"], name="widen", to=TensorProto.FLOAT),
+            node("Gemm", ["x", "w", "b"], ["y"], name="body"),
+        ],
+        {"w_half": normal(6, 3).astype(np.float16), "b": normal(3, seed=1)},
+    )
+
+    assert "1 weight of float16" in refuse(model)["/model/graph/initializer"]
+
+
 def _mixed(graphs: Any, dtype: type) -> ModelProto:
     """A float32 scale, a layer of the other precision, a float32 head."""
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

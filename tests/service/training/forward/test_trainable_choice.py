@@ -170,6 +170,14 @@ def test_a_weight_of_one_element_trains_where_it_is_named(
     assert accept(model, trainable=("w",)).trainable == ("w",)
 
 
+def test_a_number_without_axes_trains_by_its_own_name_alone(graphs: Any, accept: Accept) -> None:
+    scale = np.array(0.7, np.float32)
+    model = graphs.around(node("Mul", ["h", "scale"], ["g"], name="scaled"), scale=scale)
+
+    assert "scale" not in accept(model, trainable=("*",)).trainable
+    assert accept(model, trainable=("w", "scale")).trainable == ("w", "scale")
+
+
 @pytest.mark.parametrize("in_halves", [False, True])
 def test_positions_as_sines_and_cosines_train_only_if_they_are_named(
     in_halves: bool, graphs: Any, accept: Accept
