@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from cli.output import echo_text
+from service.logs import for_stderr
 from storage.errors import HoneError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Write the message to stderr."""
-        echo_text(f"error: {self.format_message()}", file=file, err=True)
+        echo_text(for_stderr(f"error: {self.format_message()}", "ERROR"), file=file, err=True)
 
     def within(self, before: str, after: str = "") -> Failure:
         """The same failure, with text before and after its message."""

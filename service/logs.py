@@ -84,11 +84,18 @@ class JsonFormatter(logging.Formatter):
         return visible(dump(line, default=str))
 
 
-class JournalHandler(logging.StreamHandler[TextIO]):
-    """Begins each line with its priority, which systemd's journal takes off (sd-daemon(3))."""
+def for_stderr(text: str, level: str) -> str:
+    """Where stderr leads to systemd's journal, each line begins with its priority, which the
+    journal takes off (sd-daemon(3)). level: as in logging.
+    """
+    return indent(text, f"<{PRIORITIES[level]}>") if _is_journal(sys.stderr) else text
+
+
+class StderrHandler(logging.StreamHandler[TextIO]):
+    """Writes to stderr."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return indent(super().format(record), f"<{PRIORITIES[record.levelname]}>")
+        return for_stderr(super().format(record), record.levelname)
 
 
 class RepeatLimit(logging.Filter):
@@ -117,7 +124,7 @@ class RepeatLimit(logging.Filter):
 
 def configure(*, log_format: str, level: str) -> None:
     """Send everything to stderr in one format; the HTTP server's loggers too."""
-    handler = (JournalHandler if _is_journal(sys.stderr) else logging.StreamHandler)(sys.stderr)
+    handler = StderrHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else HumanFormatter())
     handler.addFilter(RepeatLimit())
     root = logging.getLogger()

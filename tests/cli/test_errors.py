@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+
 import httpx
 import pytest
 
@@ -74,3 +78,16 @@ def test_an_answer_that_is_no_problem_document_is_shown_as_it_is() -> None:
 def test_a_failure_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     Failure("broken").within("file: ").show()
     assert capsys.readouterr() == ("", "error: file: broken\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the journal is systemd's")
+def test_in_the_journal_a_failure_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with (tmp_path / "journal").open("w+", encoding="utf-8") as journal:
+        status = os.fstat(journal.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
+        monkeypatch.setattr(sys, "stderr", journal)
+        Failure("broken\nMend it").show()
+        journal.seek(0)
+        assert journal.read() == "<3>error: broken\n<3>Mend it\n"

@@ -79,6 +79,7 @@ step 'a wrong setting'
 echo HONED_PRT=9000 >>/etc/default/honed
 systemctl restart honed.service && exit 1
 test "$(of ActiveState)" = failed
+journalctl --sync
 shows 'HONED_PRT is not a setting' 1 journalctl --unit=honed.service --no-pager --output=cat
 test "$(of NRestarts)" = 0
 sed -i '$d' /etc/default/honed
