@@ -104,26 +104,24 @@ class Neighbours(Struct, frozen=True):
 
     def _constants(self) -> dict[str, Array]:
         classes, width = self.votes.shape[1], self.rows.shape[1]
-        return {
-            PREFIX + name: np.ascontiguousarray(value)
-            for name, value in {
-                "middle": self.middle,
-                "rows": 2 * self.rows.T,
-                "norms": self._norms,
-                "votes": self.votes,
-                "k": np.array([self.k], np.int64),
-                "last": np.array([self.k - 1], np.int64),
-                "width": np.array([-1, width], np.int64),
-                "mean": self._norms.mean(),
-                "margin": np.array(EQUALLY_NEAR, np.float32),
-                "none": np.zeros((), np.float32),
-                "sum_width": np.ones((width, 1), np.float32),
-                "sum_classes": np.ones((classes, 1), np.float32),
-                "nearest": self._nearest,
-                "own": self._own,
-                "spread": self._spread,
-            }.items()
+        values = {
+            "middle": self.middle,
+            "rows": 2 * self.rows.T,
+            "norms": self._norms,
+            "votes": self.votes,
+            "k": np.array([self.k], np.int64),
+            "last": np.array([self.k - 1], np.int64),
+            "width": np.array([-1, width], np.int64),
+            "mean": self._norms.mean(),
+            "margin": np.array(EQUALLY_NEAR, np.float32),
+            "none": np.zeros((), np.float32),
+            "sum_width": np.ones((width, 1), np.float32),
+            "sum_classes": np.ones((classes, 1), np.float32),
+            "nearest": self._nearest,
+            "own": self._own,
+            "spread": self._spread,
         }
+        return {PREFIX + name: np.ascontiguousarray(value) for name, value in values.items()}
 
     def _nodes(self, output: str) -> list[onnx.NodeProto]:
         """Uses only operators with the same form in all opsets from 12 on."""

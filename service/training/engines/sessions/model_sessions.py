@@ -15,13 +15,7 @@ from service.training.engines.runtime import here, open_session
 from service.training.engines.sessions.binding import Binding
 from service.training.engines.sessions.chosen_loss import ChosenLoss
 from service.training.engines.sessions.crew import Crew
-from service.training.engines.sessions.shares import (
-    PLANNED_BYTES,
-    Bind,
-    Shares,
-    is_small,
-    rows_at_once,
-)
+from service.training.engines.sessions.shares import PLANNED_BYTES, Shares, is_small, rows_at_once
 from service.training.engines.sessions.state import State
 from service.training.engines.sessions.step_memory import StepMemory
 
@@ -86,13 +80,12 @@ class ModelSessions:
         most = self._most(provider)
         if provider is not None:
             return self._on(provider, model, memory, most)
-        if optimized is None:
-            return self._open(model, memory.bind, most=most)
-        sessions = self._sessions(optimized, is_optimized=True)
+        sessions = self._sessions(optimized or model, is_optimized=optimized is not None)
         return Shares(sessions, memory.bind, crew=self._crew, most=most, once=memory.once)
 
     def evaluation(self) -> Shares:
-        return self._open(self._files.eval_model, self._bind_evaluation, most=self.rows)
+        sessions = self._sessions(self._files.eval_model)
+        return Shares(sessions, self._bind_evaluation, crew=self._crew, most=self.rows)
 
     def _most(self, provider: Provider | None) -> int | None:
         """Of a run's rows; other providers have no cache of the processor to fit into."""
@@ -108,9 +101,6 @@ class ModelSessions:
         sessions = self._sessions(model, provider=provider)
         binding = partial(ProviderBinding, device=device)
         return Shares(sessions, memory.bind, crew=self._crew, most=most, binding=binding)
-
-    def _open(self, model: Path, bind: Bind, *, most: int | None) -> Shares:
-        return Shares(self._sessions(model), bind, crew=self._crew, most=most)
 
     def _sessions(
         self, model: Path, *, provider: Provider | None = None, **options: Any
