@@ -29,6 +29,7 @@ from support import ENDED, Served, mlp, npz, wait_until
 from texts import Graph, written
 
 from cli.demo import digits
+from cli.demo.digits import predicted
 from storage.store import Store
 
 Samples = tuple[NDArray[Any], NDArray[Any]]
@@ -125,15 +126,6 @@ def latest(daemon: Served, name: str) -> bytes:
     """The file that apps fetch."""
     content: bytes = daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content
     return content
-
-
-def predicted(model: bytes, **inputs: NDArray[Any]) -> NDArray[Any]:
-    """The likeliest classes, (batch,) int64, as in any app."""
-    from service.training.engines.runtime import onnxruntime
-
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    classes: NDArray[Any] = session.run(None, inputs)[0].argmax(axis=1)
-    return classes
 
 
 def digits_cnn() -> bytes:

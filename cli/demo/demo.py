@@ -124,7 +124,7 @@ def _fetch(client: Client, before: Path, after: Path) -> None:
 def _judge(before: Path, after: Path, *, version: int) -> None:
     """Measured outside the daemon, on digits that it has never seen."""
     images, labels = digits.kept_back()
-    old, new = digits.read(before, images), digits.read(after, images)
+    old, new = (digits.predicted(model, image=images) for model in (before, after))
     click.echo()
     learned = _learned(labels, old, new)
     story.pictures(

@@ -27,14 +27,13 @@ def kept_back() -> tuple[NDArray[Any], NDArray[Any]]:
         return arrays["image"], arrays["label"]
 
 
-def read(model: Path | bytes, images: NDArray[Any]) -> NDArray[Any]:
-    """A model's predictions, (n,) int64, as in any app: by plain ONNX Runtime inference."""
+def predicted(model: Path | bytes, **inputs: NDArray[Any]) -> NDArray[Any]:
+    """The likeliest classes, (n,) int64, as in any app: by plain ONNX Runtime inference."""
     from service.training.engines.runtime import onnxruntime
 
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    (logits,) = session.run(["logits"], {"image": images})
-    digits: NDArray[Any] = logits.argmax(axis=1)
-    return digits
+    classes: NDArray[Any] = session.run(None, inputs)[0].argmax(axis=1)
+    return classes
 
 
 def drawing(image: NDArray[Any], *, shades: str) -> list[str]:

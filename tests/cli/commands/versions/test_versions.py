@@ -35,8 +35,8 @@ def test_a_fetched_version_answers_as_the_registered_model(
     output = tmp_path / "model.onnx"
     assert honed("fetch", add_model(), "-o", output, "--version", 1).returncode == 0
     images, _ = digits.kept_back()
-    base = digits.read(digits.folder() / "base.onnx", images)
-    assert (digits.read(output, images) == base).all()
+    base = digits.predicted(digits.folder() / "base.onnx", image=images)
+    assert (digits.predicted(output, image=images) == base).all()
 
 
 def test_versions_are_listed(honed: Callable[..., Any], add_model: Callable[..., str]) -> None:
