@@ -11,7 +11,7 @@ from cli.errors import Failure
 def test_a_daemon_that_does_not_come_up_shows_its_last_words(tmp_path: Path) -> None:
     (tmp_path / "honed.toml").write_text("log_level = 'loud'\n")
     with (
-        pytest.raises(Failure, match=r"(?s)ended with exit code 1:.*setting log_level"),
+        pytest.raises(Failure, match=r"(?s)ended with exit code 78:.*setting log_level"),
         running(tmp_path),
     ):
         pass
