@@ -108,6 +108,7 @@ def test_a_photo_is_sent_with_its_run_lengths(served: Served, url: str) -> None:
 JPEG = io.BytesIO()
 Image.fromarray(VALUES).save(JPEG, "JPEG")
 CUT = png(VALUES)[:-40]
+DAMAGED = CUT[:-8] + bytes(8) + png(VALUES)[-40:]
 RGB = png(PHOTO)
 COUNTS = encode(VALUES == 1)["counts"]
 
@@ -119,7 +120,8 @@ COUNTS = encode(VALUES == 1)["counts"]
         (png(VALUES + 1), "holds the value 3; the model has classes 0 to 2, and 255 is for"),
         (RGB, "send a PNG of at most 8 bits a pixel, gray or with a palette"),
         (JPEG.getvalue(), "send a PNG of at most 8 bits a pixel"),
-        (CUT, "cannot be decoded"),
+        (CUT, "its end is missing"),
+        (DAMAGED, "cannot be decoded"),
         (b"", "send a PNG"),
         ({"png": "!"}, '"png" in base64'),
         ({"label": "rim"}, '"png" in base64'),
