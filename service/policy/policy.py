@@ -197,6 +197,8 @@ def default_policy(
         max_threads_idle=threads or min(processors, MAX_THREADS),
         nice=(10 if processors > 1 else 19) if nice is None else nice,
         memory_limit_bytes=memory_bytes,
+        min_free_memory_bytes=min(128 * 2**20, (usable_memory_bytes or 2**30) // 8),
+        resume_free_memory_bytes=min(256 * 2**20, (usable_memory_bytes or 2**30) // 4),
     )
     if not has_battery:
         return policy

@@ -69,6 +69,13 @@ def test_child_processes_may_take_half_of_the_memory(usable_bytes, cap_bytes):
     assert policy.memory_limit_bytes == cap_bytes
 
 
+@pytest.mark.parametrize(("usable_mib", "least_mib"), [(256, 32), (512, 64), (8192, 128)])
+def test_of_little_memory_less_must_be_free(usable_mib, least_mib):
+    policy = default_policy(False, processors=2, usable_memory_bytes=usable_mib * 2**20)
+    assert policy.min_free_memory_bytes == least_mib * 2**20
+    assert policy.resume_free_memory_bytes == 2 * least_mib * 2**20
+
+
 @pytest.mark.parametrize(("processors", "nice"), [(1, 19), (2, 10), (8, 10)])
 def test_a_single_processor_is_shared_most_politely(processors, nice):
     assert default_policy(False, processors=processors).nice == nice
