@@ -21,7 +21,7 @@ from service.training.forward.graph import (
     is_default,
 )
 from service.training.graph.flow import refill
-from service.training.graph.node import attributes_of, constant_of
+from service.training.graph.node import attributes_of, whole_numbers
 from service.training.graph.passes.modes import switch_off
 from storage.records.signatures import TargetSpec
 
@@ -197,16 +197,4 @@ def trains(node: onnx.NodeProto, graph: onnx.GraphProto) -> bool:
         return len(outputs) > 1 or bool(attributes_of(node).get("training_mode"))
     if not is_default(node, "Dropout") or not input_at(node, 2):
         return False
-    flag = constant(graph, node.input[2])
-    return flag is None or bool(flag)
-
-
-def constant(graph: onnx.GraphProto, name: str) -> Array | None:
-    """Value of an initializer or of a Constant node."""
-    for tensor in graph.initializer:
-        if tensor.name == name:
-            return onnx.numpy_helper.to_array(tensor)
-    for node in graph.node:
-        if name in node.output and (made := constant_of(node)) is not None:
-            return onnx.numpy_helper.to_array(made)
-    return None
+    return whole_numbers(graph.node, graph.initializer).get(node.input[2]) != 0
