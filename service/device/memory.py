@@ -85,5 +85,7 @@ def _left_in(group: Path) -> int | None:
         return None
     with suppress(OSError, ValueError):
         for kind in (b"inactive_file", b"active_file"):
-            used -= _figure(group / "memory.stat", kind) or 0
+            # In the first version of cgroups only the total has those of the groups inside.
+            total, own = (_figure(group / "memory.stat", name + kind) for name in (b"total_", b""))
+            used -= total or own or 0
     return max(0, min(limits) - used)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path, PurePosixPath
 
 from service.device.linux.files import read_attribute, read_int
@@ -23,7 +24,8 @@ def groups(controller: str, *, procfs: Path, sysfs: Path) -> list[Path]:
             continue
         root = sysfs / "fs" / "cgroup" / (controller if controllers else "")
         group = PurePosixPath(path.lstrip("/"))
-        found += filter(Path.is_dir, (root / around for around in (group, *group.parents)))
+        # Not `Path.is_dir`, which raises where this process may not look.
+        found += filter(os.path.isdir, (root / around for around in (group, *group.parents)))
     return found
 
 

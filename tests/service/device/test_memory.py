@@ -107,6 +107,23 @@ def test_no_more_is_available_than_a_group_has_left(
     assert available(machine) == (0, group.name)
 
 
+def test_files_of_the_groups_inside_can_be_dropped_too(machine: Path) -> None:
+    write(machine / "proc/meminfo", f"MemAvailable: {4 * 2**20} kB\n")
+    group = machine / "sys/fs/cgroup/memory/app.slice"
+    write(group / "memory.limit_in_bytes", f"{2 * GIB}\n")
+    write(group / "memory.usage_in_bytes", f"{2 * GIB}\n")
+    write(group / "memory.stat", f"inactive_file 0\ntotal_inactive_file {GIB}\n")
+
+    assert available(machine) == (GIB, "app.slice")
+
+
+def test_a_group_that_cannot_be_looked_at_limits_nothing(machine: Path) -> None:
+    write(machine / "proc/self/cgroup", f"0::/app.slice/{'long' * 100}\n")
+    write(machine / "sys/fs/cgroup/app.slice/memory.max", f"{2 * GIB}\n")
+
+    assert usable(machine) == 2 * GIB
+
+
 def processors(machine: Path) -> int:
     return usable_processors(procfs=machine / "proc", sysfs=machine / "sys")
 
