@@ -6839,7 +6839,7 @@ function tokensView(app) {
     "Tokens",
     { id: "tokens" },
     all === void 0 ? loading() : all && tokenTable(app, shown2),
-    h("div", { class: "buttons" }, opener("new-token", "Create a token …", () => askToken(app)))
+    h("div", { class: "buttons", "data-key": "new" }, opener("new-token", "Create a token …", () => askToken(app)))
   );
 }
 function tokenTable(app, shown2) {

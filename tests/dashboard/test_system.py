@@ -27,7 +27,8 @@ CUT_OFF = """() => {
 
 def test_a_token_is_made_used_and_revoked(tab: Callable[..., Tab], served: Served) -> None:
     page = tab(served).open("/system")
-    page.get_by_role("button", name="Create a token …").click()
+    create = page.get_by_role("button", name="Create a token …")
+    create.click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill("camera")
     dialog.get_by_label("models:read").check()
@@ -39,6 +40,7 @@ def test_a_token_is_made_used_and_revoked(tab: Callable[..., Tab], served: Serve
         dialog.get_by_role("button", name="Done").click()
         page.locator("dialog code").wait_for(state="detached")
         assert secret not in page.content()
+        assert create.evaluate("it => it === document.activeElement")
         page.get_by_role("button", name="Revoke … camera").click()
         dialog.get_by_role("button", name="Revoke").click()
         page.get_by_text("camera revoked.").wait_for()

@@ -41,7 +41,7 @@ export function tokensView(app: App): HTMLElement {
     "Tokens",
     { id: "tokens" },
     all === undefined ? loading() : all && tokenTable(app, shown),
-    h("div", { class: "buttons" }, opener("new-token", "Create a token …", () => askToken(app))),
+    h("div", { class: "buttons", "data-key": "new" }, opener("new-token", "Create a token …", () => askToken(app))),
   );
 }
 
