@@ -194,7 +194,7 @@ def _read(graph: Graph, wanted: _Wanted, notes: list[str]) -> _Read:
         fed = inputs
         described = _gather(problems, lambda: _signature(graph, wanted, fed, row))
         inputs, target = described or (fed, None)
-        notes += TASKS[wanted.loss].notes(row)
+        notes += TASKS[wanted.loss].notes(row) if described else []
         if wanted.loss_output is not None:
             of_samples = bool(_gather(problems, lambda: own_loss.check_shape(graph, wanted.end)))
     problems += refusals.draws(graph)

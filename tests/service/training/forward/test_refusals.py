@@ -28,6 +28,11 @@ def test_several_causes_are_refused_at_once(graphs: Any, refuse: Refuse) -> None
     assert "2 class names, the output has 3 logits" in problems["/spec/classes"]
 
 
+def test_an_output_that_is_no_map_of_boxes_is_told(graphs: Any, refuse: Refuse) -> None:
+    problems = refuse(graphs.around(node("Relu", ["h"], ["g"])), loss="detection")
+    assert "a row of the output has the shape [3]" in problems["/spec/loss"]
+
+
 def test_an_input_of_another_type_is_told_which_there_are(graphs: Any, refuse: Refuse) -> None:
     model = graphs.around(node("Cast", ["h"], ["g"], to=TensorProto.FLOAT))
     model.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT16
