@@ -70,6 +70,8 @@ def read_entries(path: Path, expected: Shapes | None = None) -> dict[str, Entry]
     """
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
+        if length > path.stat().st_size - 8:
+            raise _unreadable("it does not begin with the length of a header")
         if expected is not None and length > (most := most_header_bytes(expected)):
             raise _unreadable(
                 f"its header has {length} bytes, and that of this model's parameters at most {most}"

@@ -99,6 +99,13 @@ def test_what_is_no_safetensors_is_refused(tmp_path, content):
     assert refused(tmp_path, content).keys() == {""}
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"zz", b"PK\x03\x04" + bytes(100), b"\x89PNG\r\n\x1a\n" + bytes(9)]
+)
+def test_another_file_is_told_by_its_beginning(tmp_path, content):
+    assert "does not begin with the length of a header" in refused(tmp_path, content)[""]
+
+
 def test_a_shape_that_lies_about_its_bytes_is_refused(tmp_path):
     content = header(b={"dtype": "F32", "shape": [4], "data_offsets": [0, 12]}) + bytes(12)
     assert "invalid shape, data type, or offset" in refused(tmp_path, content, {"b": (4,)})[""]
