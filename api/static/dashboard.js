@@ -1367,7 +1367,7 @@ var RUNNING = `/v1/jobs?${inStates(["running"])}`;
 var WAITING = `/v1/jobs?${inStates(["queued", "paused"])}`;
 function compareScript(app) {
   app.resources.read(SCRIPT, async (api, before) => {
-    const script = await (await api.bytes(SCRIPT)).text();
+    const script = await (await api.bytes(SCRIPT, AbortSignal.timeout(TIMEOUT_MS))).text();
     if (before !== void 0 && before !== script) throw new Refused(409, "upgraded", "The daemon was upgraded. Reload this page.");
     return script;
   });

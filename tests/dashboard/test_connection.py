@@ -224,19 +224,29 @@ def test_a_daemon_that_takes_connections_and_says_nothing_counts_as_lost(
 ) -> None:
     one = tab(served)
     asked: list[Any] = []
+    held: list[Any] = []
 
     def refuse_once_then_say_nothing(route: Any) -> None:
         asked.append(route)
         if len(asked) == 1:
             route.abort()
 
-    one.page.route("**/v1/events", refuse_once_then_say_nothing)
+    def hold_first(route: Any) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
     one.page.goto(f"{served.url}/dashboard/models")
+    one.page.route("**/v1/events", refuse_once_then_say_nothing)
+    one.page.route("**/dashboard/dashboard.js", hold_first)
     one.give(served.token)
 
     one.page.locator(".connection.lost").wait_for(timeout=40_000)
-    one.page.unroute_all()
+    assert len(held) == 1  # nor is its script waited for without end
+    one.page.unroute("**/v1/events")
     one.page.locator(".connection.live").wait_for()
+    one.page.unroute_all()
     one.forgive("ERR_FAILED")
 
 

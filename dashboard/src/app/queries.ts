@@ -1,6 +1,6 @@
 /** What views read from the API. */
 
-import { type Api, modelPath, Refused, withQuery } from "../daemon/api";
+import { type Api, modelPath, Refused, TIMEOUT_MS, withQuery } from "../daemon/api";
 import type { App } from "./app";
 import type { Answer, Comparison, Device, DeviceHistory, Drift, Fault, Job, JobLog, JobState, Model, Page, Point, Policy, PolicyCheck, Sample, SampleStats, Told, Trigger, Version } from "../daemon/types";
 
@@ -25,7 +25,7 @@ export interface Pages<T> {
 /** Tells whether the daemon was upgraded under the page: its script is read anew whenever the daemon answers again. */
 export function compareScript(app: App): void {
   app.resources.read(SCRIPT, async (api, before) => {
-    const script = await (await api.bytes(SCRIPT)).text();
+    const script = await (await api.bytes(SCRIPT, AbortSignal.timeout(TIMEOUT_MS))).text();
     if (before !== undefined && before !== script) throw new Refused(409, "upgraded", "The daemon was upgraded. Reload this page.");
     return script;
   });
