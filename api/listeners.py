@@ -79,7 +79,10 @@ def require_private(listener: socket.socket, settings: Settings) -> None:
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """The TLS context for TCP; None without a certificate. Raises BadSetting."""
+    """The TLS context for TCP; None without a certificate. Raises BadSetting.
+
+    That is CannotListen where the files do not go together, as while somebody renews them.
+    """
     certificate, key = settings.tls_certificate, settings.tls_key
     if certificate is None and key is None:
         return None
@@ -89,7 +92,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     try:
         context.load_cert_chain(certificate, key, password="")  # so that OpenSSL asks nobody
     except (OSError, ssl.SSLError) as error:
-        raise BadSetting(
+        raise CannotListen(
             f"cannot use {certificate} with {key} (HONED_TLS_CERTIFICATE, HONED_TLS_KEY): "
             f"{error.strerror or error}; both are PEM files, the key without a password"
         ) from error

@@ -31,7 +31,7 @@ class BadSetting(HoneError):
 
 
 class CannotListen(BadSetting):
-    """The address or the socket cannot be listened on now; another program may have it."""
+    """Not now: another program may have the address or the socket, or renew the certificate."""
 
 
 class VariantNotReady(HoneError):

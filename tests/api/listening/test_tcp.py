@@ -72,19 +72,22 @@ def test_with_a_certificate_everything_is_encrypted(
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "words", "code"),
     [
-        ({"tls_certificate": TLS["tls_certificate"]}, "belong together"),
-        ({"tls_key": TLS["tls_key"]}, "belong together"),
-        (dict.fromkeys(TLS, TLS["tls_certificate"]), "the key without a password"),
-        (dict.fromkeys(TLS, "/nowhere.pem"), "No such file"),
+        ({"tls_certificate": TLS["tls_certificate"]}, "belong together", WRONG_SETTING),
+        ({"tls_key": TLS["tls_key"]}, "belong together", WRONG_SETTING),
+        (dict.fromkeys(TLS, TLS["tls_certificate"]), "the key without a password", 1),
+        (dict.fromkeys(TLS, "/nowhere.pem"), "No such file", 1),
     ],
 )
 def test_a_certificate_that_cannot_be_used_stops_the_start(
-    honed_serve: Callable[..., tuple[int, str]], settings: dict[str, object], words: str
+    honed_serve: Callable[..., tuple[int, str]],
+    settings: dict[str, object],
+    words: str,
+    code: int,
 ) -> None:
-    code, said = honed_serve(**settings)
-    assert code == WRONG_SETTING
+    ended, said = honed_serve(**settings)
+    assert ended == code
     assert "HONED_TLS_CERTIFICATE" in said
     assert words in said
 
@@ -98,7 +101,7 @@ def test_nobody_is_asked_for_the_password_of_a_key(
         key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
     )
     code, said = honed_serve(**{**TLS, "tls_key": locked})
-    assert code == WRONG_SETTING
+    assert code == 1
     assert "the key without a password" in said
     assert "Enter" not in said
 
