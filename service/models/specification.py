@@ -87,6 +87,7 @@ def prepare_task(
         divide=form == "forward",
         batch_norm=spec.batch_norm,
         feature_dtype=spec.hyperparameters.get("feature_dtype") or "float32",
+        sizes=preprocess.sizes_of(spec.preprocess),
         text=text,
         tokenizer=None if tokenizer is None else str(tokenizer),
     )

@@ -36,6 +36,7 @@ __all__ = [
     "Unreadable",
     "for_model",
     "parse",
+    "sizes_of",
 ]
 
 Array: TypeAlias = "NDArray[Any]"
@@ -165,6 +166,16 @@ def parse(
     if problems:
         raise InvalidInput("the preprocessing does not fit the model", problems=problems)
     return tuple(complete)
+
+
+def sizes_of(descriptions: Sequence[Description]) -> dict[str, tuple[int | None, ...]]:
+    """What they say of samples' axes before they are checked, by input; see `Kind.sizes`."""
+    if not descriptions:
+        return {}
+    from service.preprocess.kinds import KINDS
+
+    known = [each for each in descriptions if str(each.get("kind")) in KINDS]
+    return {str(each.get("input")): KINDS[each["kind"]].sizes(each) for each in known}
 
 
 def _parse_one(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, TypeGuard
 
 import numpy as np
 
@@ -87,6 +87,14 @@ class Image(FileKind):
             augment=_augmentation(fields),
         )
 
+    @classmethod
+    def sizes(cls, description: Mapping[str, Any]) -> tuple[int | None, ...]:
+        size = description.get("size")
+        count = CHANNELS.get(str(description.get("channels") or "rgb"))
+        if count is None or not _is_size(size):
+            return ()
+        return _laid(count, size, description.get("layout") or "nchw")
+
     def describe(self) -> dict[str, Any]:
         return {
             "input": self.input,
@@ -104,17 +112,12 @@ class Image(FileKind):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        height, width = self.size
-        count = CHANNELS[self.channels]
-        return (count, height, width) if self.layout == "nchw" else (height, width, count)
+        return _laid(CHANNELS[self.channels], self.size, self.layout)
 
     @property
     def mix(self) -> Mix | None:
-        return (
-            None
-            if self.augment is None
-            else self.augment.mix((1, 2) if self.layout == "nchw" else (0, 1))
-        )
+        sides = (1, 2) if self.layout == "nchw" else (0, 1)
+        return None if self.augment is None else self.augment.mix(sides)
 
     @property
     def row_bytes(self) -> int:
@@ -189,18 +192,21 @@ def _size(fields: Mapping[str, Any], spec: TensorSpec) -> tuple[int, int]:
     if not _is_size(size):
         detail = f"size is [height, width], each from 1 to {MOST_PIXELS_A_SIDE} pixels"
         raise WrongDescription("/size", detail)
-    height, width = cast("tuple[int, int]", size)
-    shape = (count, height, width) if fields["layout"] == "nchw" else (height, width, count)
+    shape = _laid(count, size, fields["layout"])
     if shape != spec.shape:
         raise WrongDescription(
             "/size",
             f"it makes tensors of shape {list(shape)} ({fields['layout']}, {fields['channels']}), "
             f"the input {spec.name!r} takes {list(spec.shape)}",
         )
-    return height, width
+    return size[0], size[1]
 
 
-def _is_size(size: Any) -> bool:
+def _laid(count: int, size: tuple[int, int], layout: str) -> tuple[int, int, int]:
+    return (count, *size) if layout == "nchw" else (*size, count)
+
+
+def _is_size(size: Any) -> TypeGuard[tuple[int, int]]:
     return (
         isinstance(size, list | tuple)
         and len(size) == 2

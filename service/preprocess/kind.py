@@ -47,6 +47,12 @@ class Kind(ABC):
         """The input that a description means which names none. names: of all inputs."""
         return names[0] if len(names) == 1 else None
 
+    @classmethod
+    def sizes(cls, description: Mapping[str, Any]) -> tuple[int | None, ...]:
+        """Of a sample's axes, as an unchecked description says them; None for the file's own."""
+        del description
+        return ()
+
     def at(self, tokenizer: str | None, *, has_spans: bool = False) -> Kind:
         """With what is known of the model. tokenizer: path of its file. has_spans: whether labels
         are spans of a text.

@@ -143,6 +143,12 @@ class Windows(Standardize):
             forecast=ForecastLabels.parse(description.get("forecast"), channels),
         )
 
+    @classmethod
+    def sizes(cls, description: Mapping[str, Any]) -> tuple[int | None, ...]:
+        length = description.get("length")
+        known = length if type(length) is int and 1 <= length <= LONGEST else None
+        return (None, known) if description.get("layout") == "channels_first" else (known, None)
+
     def check_target(self, target: TargetSpec) -> None:
         if self.forecast is None:
             return

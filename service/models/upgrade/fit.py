@@ -35,7 +35,11 @@ def upgrade_task(
     Its head gets a row for each of the model's classes: the file's own by name, a neutral one for a
     class that it does not have. tokenizer: of a model of texts.
     """
-    described_so = _preprocess(model, spec) if any(map(is_text, model.preprocess)) else ()
+    if any(map(is_text, model.preprocess)):
+        described_so = _preprocess(model, spec)
+    else:  # Axes that the file leaves open are as the samples are.
+        changed = spec.descriptions[0] if for_model(model).files and spec.descriptions else {}
+        described_so = tuple({**then, **changed} for then in model.preprocess)
     known = replace(_as_registered(model, spec), preprocess=described_so)
     target, rows = model.signature.target, _row_ids(model, spec)
     is_same = rows is None or rows == target.ids == tuple(range(len(target.ids)))

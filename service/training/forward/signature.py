@@ -156,7 +156,8 @@ def _input_problems(graph: Graph, name: str) -> list[Problem]:
     problems += [
         Problem(
             f"{place}/shape/{axis}",
-            f'axis {axis} of input "{name}" is not fixed; export it with a fixed size: '
+            f'axis {axis} of input "{name}" is not fixed; export it with a fixed size, '
+            "or say it in spec.preprocess, as the size of images or the length of windows: "
             "only axis 0, the batch, may be dynamic, and that of the tokens of a text"
             + (f"; {FOR_TEXTS}" if takes_ids(graph) else ""),
         )

@@ -14,7 +14,7 @@ from service.training.forward.graph import FLOAT, Graph, dtype_name
 from service.training.forward.load import load
 from service.training.forward.normalize import normalize, select_output
 from service.training.preparation.initializers import initializers
-from service.training.preparation.prepare import prepare
+from service.training.preparation.prepare import fix_open_axes, prepare
 from service.training.preparation.suggestion import suggest
 from service.training.protocol.messages.diagnosis import (
     Diagnose,
@@ -36,11 +36,12 @@ def diagnose(task: Diagnose) -> Diagnosed | Refused:
     if wanted.form == "artifacts":
         return _of_artifacts(wanted)
     try:
-        uploaded, graph = load(Path(wanted.source)), None
+        source = Path(fix_open_axes(wanted, []).source)
+        uploaded, graph = load(source), None
     except GraphRefused as refused:
         return Refused(refused.detail, refused.problems)
     try:
-        graph = normalize(load(Path(wanted.source)), [])
+        graph = normalize(load(source), [])
         suggested = suggest(graph, wanted.output)
     except GraphRefused as refused:
         return _told(uploaded, graph, None, Refused(refused.detail, refused.problems), wanted)

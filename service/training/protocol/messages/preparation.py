@@ -35,9 +35,10 @@ class Prepare(Line, frozen=True):
     one exported that way always does. loss_output: the tensor that is the loss, if that is
     `output`. engine: the one to train a forward model. class_ids: give the head a row for each of
     these, instead of one for each class of the upload. row_ids: the ids of the upload's classes by
-    index, -1 for one that the model does not have; None if they are 0, 1, … text: the description
-    of kind text, if texts feed the model; tokenizer: the path of its file. Results are written
-    below work_dir.
+    index, -1 for one that the model does not have; None if they are 0, 1, … sizes: of a sample's
+    axes by input, None for the file's own; they fix axes that the file leaves open. text: the
+    description of kind text, if texts feed the model; tokenizer: the path of its file. Results are
+    written below work_dir.
     """
 
     source: str
@@ -58,6 +59,7 @@ class Prepare(Line, frozen=True):
     feature_dtype: Literal["float32", "float16"] = "float32"
     batch_norm: BatchNorm = "inference"
     engine: Literal["ort_training", "sessions"] = "sessions"
+    sizes: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
     text: dict[str, Any] | None = None
     tokenizer: str | None = None
     limits: ResourceLimits = field(default_factory=ResourceLimits)
