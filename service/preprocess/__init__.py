@@ -175,7 +175,8 @@ def sizes_of(descriptions: Sequence[Description]) -> dict[str, tuple[int | None,
     from service.preprocess.kinds import KINDS
 
     known = [each for each in descriptions if str(each.get("kind")) in KINDS]
-    return {str(each.get("input")): KINDS[each["kind"]].sizes(each) for each in known}
+    sizes = {str(each.get("input")): KINDS[each["kind"]].sizes(each) for each in known}
+    return {name: axes for name, axes in sizes.items() if any(axes)}
 
 
 def _parse_one(
