@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import DecodeError, Meta, Struct, field, json
+from msgspec import DecodeError, Meta, Struct, field
 
 from service.backup.backup import FORMAT, MANIFEST, VERSION
 from service.errors import InvalidInput
 from service.zips import ZIP_FAULTS
 from storage.backup.snapshot import DATABASE
+from storage.database.codec import decode
 from storage.errors import Problem
 
 MAX_MANIFEST_BYTES = 64 * 2**20
@@ -115,7 +116,7 @@ def _manifest(archive: zipfile.ZipFile) -> Contents:
         if info.file_size > MAX_MANIFEST_BYTES:
             raise wrong(f"/{MANIFEST}", f"it has {info.file_size} bytes; that is no manifest")
         text = archive.read(info)
-        kind = json.decode(text, type=_Kind)
+        kind = decode(text, _Kind)
     except KeyError as error:
         raise wrong(f"/{MANIFEST}", "it is missing; this is no backup of Hone") from error
     except (*ZIP_FAULTS, OSError) as error:
@@ -125,7 +126,7 @@ def _manifest(archive: zipfile.ZipFile) -> Contents:
     if kind.version != VERSION:
         raise wrong(f"/{MANIFEST}", f"it has version {kind.version}, this Hone reads {VERSION}")
     try:
-        return json.decode(text, type=Contents)
+        return decode(text, Contents)
     except (DecodeError, UnicodeDecodeError) as error:
         raise wrong(f"/{MANIFEST}", f"it is not one that Hone wrote: {error}") from error
 

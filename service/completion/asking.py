@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
-from msgspec import Struct, convert, to_builtins
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from service.completion.messages import (
@@ -28,6 +28,7 @@ from service.models.prepared import TOKENIZER, UPLOAD
 from service.prediction.predictor import Predictor, Serving
 from service.preprocess.text_inputs import ROLES, is_text
 from service.training.tasks import TASKS, losses
+from storage.database.codec import convert
 from storage.records.models import Model
 from storage.store import Store
 

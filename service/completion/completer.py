@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from msgspec import Struct, convert, to_builtins
+from msgspec import Struct, to_builtins
 
 from service.completion.decoder import Decoder
 from service.completion.generation import generate
@@ -14,6 +14,7 @@ from service.completion.vocabulary import Vocabulary, open_vocabulary
 from service.completion.words import suggest
 from service.prediction.frames import Frame, Tensors
 from service.prediction.loaded_models import LoadedModel
+from storage.database.codec import convert
 
 
 class _Completer(Struct, frozen=True):

@@ -12,6 +12,7 @@ import msgspec
 from service.follow.errors import SourceRefused
 from service.follow.messages import Login
 from service.follow.source import DOCKER_HUB, place
+from storage.database.codec import decode
 
 DOCKER_HUB_LOGIN = "index.docker.io"
 """Under this name `docker login` and `oras login` keep the login to Docker Hub's registry."""
@@ -25,7 +26,7 @@ def login_of(file: Path | None, host: str) -> Login | None:
     if file is None:
         return None
     try:
-        logins = msgspec.json.decode(file.read_bytes(), type=dict[str, Any]).get("auths", {})
+        logins = decode(file.read_bytes(), dict[str, Any]).get("auths", {})
         by_place = {place(_address(name)): login for name, login in logins.items()}
         names = (host, DOCKER_HUB_LOGIN) if host == DOCKER_HUB else (host,)
         places = [place(f"https://{name}") for name in names]

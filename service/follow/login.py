@@ -15,6 +15,7 @@ import msgspec
 from service.follow.errors import SourceRefused
 from service.follow.messages import Login
 from service.follow.web import Web, require_found
+from storage.database.codec import decode
 
 MOST_BYTES = 1 << 20
 _PARAMETER = re.compile(r'([a-zA-Z_]+)="([^"]*)"')
@@ -60,7 +61,7 @@ class Authentication:
         answer = self._web.get(f"{realm}?{urlencode(query)}", own, most_bytes=MOST_BYTES)
         require_found(answer, realm)
         try:
-            fields = msgspec.json.decode(answer.body, type=dict[str, Any])
+            fields = decode(answer.body, dict[str, Any])
             token = fields.get("token") or fields["access_token"]
         except (msgspec.DecodeError, KeyError, RecursionError) as error:
             raise SourceRefused("the registry's token service answers without a token") from error

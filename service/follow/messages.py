@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from storage.database.codec import encode
+from storage.database.codec import decode, encode
 from storage.records.follows import FollowTerms, OfferedBase
 
 
@@ -94,10 +93,10 @@ def line(value: Inquiry | FetchMessage) -> bytes:
 
 def inquiry_in(text: bytes) -> Inquiry:
     """Raises ValueError."""
-    return msgspec.json.decode(text, type=Inquiry)
+    return decode(text, Inquiry)
 
 
 def message_in(text: bytes) -> FetchMessage:
     """Raises ValueError."""
-    message: FetchMessage = msgspec.json.decode(text, type=FetchMessage)
+    message: FetchMessage = decode(text, FetchMessage)
     return message

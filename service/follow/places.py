@@ -13,6 +13,7 @@ from service.follow.errors import SourceRefused
 from service.follow.source import Source
 from service.follow.statement import ENVELOPE_TYPE, MOST_BYTES, SUFFIX, SignedFile
 from service.follow.web import Web, require_found
+from storage.database.codec import decode
 
 MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json",
@@ -123,7 +124,7 @@ class RegistryTag:
 
     def _envelope(self, body: bytes) -> bytes:
         try:
-            manifest = msgspec.json.decode(body, type=ImageManifest)
+            manifest = decode(body, ImageManifest)
         except (msgspec.DecodeError, RecursionError) as error:
             raise SourceRefused(f"the tag's manifest cannot be read: {error}") from error
         layer = next((layer for layer in manifest.layers if layer.is_envelope), None)

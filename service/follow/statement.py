@@ -18,7 +18,7 @@ from msgspec import Meta, Struct, field
 
 from service.follow.errors import SignatureRefused, StatementExpired, VersionDowngraded
 from service.follow.keys import key_id, public_key_bytes
-from storage.database.codec import encode
+from storage.database.codec import decode, encode
 from storage.records.follows import OfferedBase
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def verified(text: bytes, keys: Iterable[str]) -> Statement:
     Raises SignatureRefused.
     """
     try:
-        envelope = msgspec.json.decode(text, type=Envelope)
+        envelope = decode(text, Envelope)
         payload = base64.b64decode(envelope.payload, validate=True)
         signatures = [base64.b64decode(each.sig, validate=True) for each in envelope.signatures]
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
@@ -118,7 +118,7 @@ def verified(text: bytes, keys: Iterable[str]) -> Statement:
     if envelope.payloadType != TYPE:
         raise SignatureRefused(f"a {envelope.payloadType!r} is signed, which is no {TYPE!r}")
     try:
-        return msgspec.json.decode(payload, type=Statement)
+        return decode(payload, Statement)
     except (msgspec.DecodeError, RecursionError) as error:
         raise SignatureRefused(f"what is signed is no statement of a base: {error}") from error
 

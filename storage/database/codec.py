@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime, timezone
-from typing import Any
+from threading import Lock
+from types import UnionType
+from typing import Any, TypeVar
 
 import msgspec
 
+_T = TypeVar("_T")
 Clock = Callable[[], datetime]
+_learning = Lock()
+_learned: set[object] = set()
 
 
 def utc_now() -> datetime:
@@ -49,6 +54,33 @@ def encode(value: object) -> bytes:
 def load(text: str) -> Any:
     """The value of a JSON text."""
     return json.loads(text)
+
+
+def convert(value: Any, kind: type[_T] | UnionType, *, strict: bool = True) -> _T:
+    """The value that JSON's values stand for. Raises msgspec.ValidationError.
+
+    strict: types are not converted, except a whole number where a float is expected.
+    """
+    _learn(kind)
+    return msgspec.convert(value, kind, strict=strict)
+
+
+def decode(text: str | bytes, kind: type[_T] | UnionType) -> _T:
+    """The value that a JSON text stands for. Raises msgspec.DecodeError."""
+    _learn(kind)
+    return msgspec.json.decode(text, type=kind)
+
+
+def _learn(kind: Any) -> None:
+    """Let one thread at a time learn types, before any value is made of them.
+
+    msgspec 0.22 shows other threads a struct whose fields it is still reading, and the process
+    crashes at the first of them (StructInfo_Convert in its _core.c).
+    """
+    if kind not in _learned:
+        with _learning:
+            msgspec.json.Decoder(kind)
+            _learned.add(kind)
 
 
 def dump_time(moment: datetime) -> str:

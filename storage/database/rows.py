@@ -8,9 +8,9 @@ from functools import cache
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from msgspec import Struct, convert, to_builtins
+from msgspec import Struct, to_builtins
 
-from storage.database.codec import dump, dump_time, load
+from storage.database.codec import convert, dump, dump_time, load
 from storage.database.connection import sqlite3
 
 _R = TypeVar("_R", bound=Struct)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from math import isfinite
 from pathlib import Path
 
-from msgspec import convert
 from msgspec.structs import asdict, replace
 
-from storage.database.codec import dump, dump_time, load
+from storage.database.codec import convert, dump, dump_time, load
 from storage.disk.durable import file_faults, write_file
 from storage.errors import StorageBroken
 from storage.records.federation import PrivacySpent

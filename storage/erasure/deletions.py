@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from storage.blobs.sharing import LockByModel
-from storage.database.codec import dump, load
+from storage.database.codec import convert, dump, load
 from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
@@ -118,7 +118,7 @@ class Deletions:
                 return []
             stored = connection.execute(_IDS, (row["model_id"],))
             ids = within(row["ids"], np.fromiter((sample["id"] for sample in stored), np.int64))
-        where = msgspec.convert(load(row["condition"]), SampleFilter)
+        where = convert(load(row["condition"]), SampleFilter)
         delete = partial(delete_matching, model_id=row["model_id"], where=where)
         gone = in_slices(self._writer, ids.tolist(), delete)
         self._writer.write(lambda transaction: transaction.execute(_FORGET, (recorded,)))

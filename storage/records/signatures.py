@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
-from storage.database.codec import load
+from storage.database.codec import convert, load
 
 
 class TensorSpec(Struct, frozen=True):

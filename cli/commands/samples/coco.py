@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from cli.errors import Failure
-from storage.database.codec import dump
+from storage.database.codec import decode, dump
 
 NAME = "instances.json"
 FILES = ("instances*.json", "annotations/instances*.json", "_annotations.coco.json")
@@ -62,7 +62,7 @@ def read(file: Path, folder: Path) -> dict[Path, Boxes]:
     `val2017` of `instances_val2017.json`. Raises Failure.
     """
     try:
-        document = msgspec.json.decode(file.read_bytes(), type=_Document)
+        document = decode(file.read_bytes(), _Document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Failure(f"{file}: not as COCO writes it: {error}") from error
     names = {category.id: category.name for category in document.categories}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from service.errors import InvalidInput
 from service.training.tasks import TASKS
 from service.training.tasks.task import LearningTask
+from storage.database.codec import convert
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import TargetSpec

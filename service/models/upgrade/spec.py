@@ -12,6 +12,7 @@ from service.errors import InvalidInput
 from service.models.hyperparameters import requested
 from service.models.specification import only_adapters
 from service.training.protocol.messages.preparation import Lora
+from storage.database.codec import convert
 from storage.errors import Problem, pointer
 from storage.records.models import BatchNorm
 
@@ -77,9 +78,9 @@ def upgrade_spec(fields: Mapping[str, Any]) -> UpgradeSpec:
     problems = [*_unknown(fields)]
     at = "/spec"
     try:
-        spec = msgspec.convert(fields, UpgradeSpec)
+        spec = convert(fields, UpgradeSpec)
         at = "/spec/hyperparameters"
-        msgspec.convert(spec.hyperparameters, requested())
+        convert(spec.hyperparameters, requested())
     except msgspec.ValidationError as error:
         said, _, where = str(error).partition(" - at `$")
         problems.append(Problem(at + where.rstrip("`").replace(".", "/"), said))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
+from storage.database.codec import decode
 from storage.records.signatures import TargetSpec
 
 BOXES = "boxes"
@@ -25,7 +25,9 @@ class StoredBoxes(Struct, frozen=True):
     boxes: tuple[Box, ...]
 
 
-read_boxes: Callable[[bytes], StoredBoxes] = msgspec.json.Decoder(StoredBoxes).decode
+def read_boxes(stored: bytes) -> StoredBoxes:
+    """Those of a label."""
+    return decode(stored, StoredBoxes)
 
 
 def beyond_photo(box: Box, size: tuple[int, int]) -> str | None:

@@ -13,7 +13,7 @@ import msgspec
 import onnx
 
 from service.training.errors import refuse
-from storage.database.codec import dump
+from storage.database.codec import decode, dump
 
 KEPT = "pytorch.parameters"
 """Property of a model: initializer → was it a parameter? As JSON.
@@ -79,7 +79,7 @@ def recorded(model: onnx.ModelProto) -> dict[str, bool]:
 
 def _kept(model: onnx.ModelProto) -> dict[str, bool]:
     try:
-        return msgspec.json.decode(_properties(model).get(KEPT, "{}"), type=dict[str, bool])
+        return decode(_properties(model).get(KEPT, "{}"), dict[str, bool])
     except msgspec.DecodeError as error:
         raise refuse(f"/model/metadata_props/{KEPT}", f"{error}; leave the property out") from None
 

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from storage.database.codec import convert
+
 _Value = TypeVar("_Value")
 
 
@@ -40,7 +42,7 @@ def build(kind: type[_Value], value: Any) -> _Value:
     Types are not converted, except a whole number where a float is expected.
     """
     try:
-        return msgspec.convert(value, kind)
+        return convert(value, kind)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from error
 

@@ -6,10 +6,9 @@ other tokens of it, special ones and pads have none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -22,9 +21,13 @@ from service.training.tasks.cross_entropy import entropy, softmax
 from service.training.tasks.spans import OUTSIDE, Scheme, Span, scheme_of, spans_of, word_classes
 from service.training.tasks.task import Metric, PassMetrics, PerSample
 from storage.arrays import NDArray
+from storage.database.codec import decode
 from storage.records.signatures import IGNORED, TargetSpec
 
-read_spans: Callable[[bytes], list[Span]] = msgspec.json.Decoder(list[Span]).decode
+
+def read_spans(stored: bytes) -> list[Span]:
+    """Those of a label."""
+    return decode(stored, list[Span])
 
 
 def span_counts(output: Array, target: Array, scheme: Scheme) -> NDArray[np.int64]:
