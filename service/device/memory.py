@@ -25,8 +25,8 @@ def usable_memory_bytes(*, procfs: Path = Path("/proc"), sysfs: Path = Path("/sy
         return int(psutil.virtual_memory().total)
     around = groups("memory", procfs=procfs, sysfs=sysfs)
     sizes = [limit for group in around for limit in memory_limits(group)]
-    with suppress(OSError, ValueError):
-        sizes.extend(filter(None, [_figure(procfs / "meminfo", b"MemTotal")]))
+    with suppress(OSError, ValueError, KeyError):
+        sizes.append(_figures(procfs / "meminfo")[b"MemTotal"])
     return min(sizes, default=None)
 
 
@@ -43,16 +43,13 @@ def default_threads() -> int:
     return max(1, usable_processors() // 2)
 
 
-def _figure(path: Path, wanted: bytes) -> int | None:
-    """Bytes of a line such as `MemTotal: 8388608 kB` or `inactive_file 4096`, None without one.
+def _figures(path: Path) -> dict[bytes, int]:
+    """Bytes by name, of lines such as `MemTotal: 8388608 kB` or `inactive_file 4096`.
 
     Raises OSError, ValueError.
     """
-    for line in read_bytes(str(path)).splitlines():
-        name, value, *unit = line.split()
-        if name.rstrip(b":") == wanted:
-            return int(value) * (1024 if unit else 1)
-    return None
+    lines = [line.split() for line in read_bytes(str(path)).splitlines()]
+    return {name.rstrip(b":"): int(value) * (1024 if unit else 1) for name, value, *unit in lines}
 
 
 class LinuxMemory:
@@ -66,7 +63,7 @@ class LinuxMemory:
         """available_memory_bytes."""
         available, source, detail = None, self._path, "the kernel tells no MemAvailable"
         try:
-            available = _figure(self._path, b"MemAvailable")
+            available = _figures(self._path).get(b"MemAvailable")
         except (OSError, ValueError) as error:
             detail = reason(error, str(self._path))
         for group in self._groups:
@@ -84,8 +81,8 @@ def _left_in(group: Path) -> int | None:
     if not limits or used is None:
         return None
     with suppress(OSError, ValueError):
+        figures = _figures(group / "memory.stat")
         for kind in (b"inactive_file", b"active_file"):
             # In the first version of cgroups only the total has those of the groups inside.
-            total, own = (_figure(group / "memory.stat", name + kind) for name in (b"total_", b""))
-            used -= total or own or 0
+            used -= figures.get(b"total_" + kind, figures.get(kind, 0))
     return max(0, min(limits) - used)
