@@ -6,6 +6,8 @@ ms that it needed to its first step.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Container
 from typing import Any, TypeVar
 
 import msgspec
@@ -45,6 +47,15 @@ def build(kind: type[_Value], value: Any) -> _Value:
         return convert(value, kind)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from error
+
+
+def read(line: bytes, known: Container[str], what: str) -> tuple[str, Any]:
+    """The kind of a line, and its JSON. Raises ValueError if the kind is not known."""
+    value = json.loads(line)
+    kind = str(value.get("kind")) if isinstance(value, dict) else ""
+    if kind not in known:
+        raise ValueError(f"this is not {what}: {line[:200]!r}")
+    return kind, value
 
 
 def _number(value: Any) -> float:

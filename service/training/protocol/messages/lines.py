@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from service.training.protocol.serialization import build, plain
+from service.training.protocol.serialization import build, plain, read
 from storage.database.codec import dump
 
 if TYPE_CHECKING:  # each is loaded when first received
@@ -39,9 +38,6 @@ def decode_command(line: bytes) -> Command:
 
 
 def _decode(line: bytes, modules: Mapping[str, str], what: str) -> Any:
-    value = json.loads(line)
-    kind = str(value.get("kind")) if isinstance(value, dict) else ""
-    if kind not in modules:
-        raise ValueError(f"this is not {what}: {line[:200]!r}")
+    kind, value = read(line, modules, what)
     module = importlib.import_module(f"service.training.protocol.messages.{modules[kind]}")
     return build(getattr(module, kind.capitalize()), value)

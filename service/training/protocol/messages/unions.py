@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import cast, get_args
 
 from service.training.protocol.messages.comparison import (
@@ -43,7 +42,7 @@ from service.training.protocol.messages.training import (
     Updated,
     Validated,
 )
-from service.training.protocol.serialization import build
+from service.training.protocol.serialization import build, read
 
 Task = Prepare | Diagnose | Train | Evaluate | Compare | Convert | Rank | Drift
 Command = Pause | Cancel | Hold | Continue
@@ -73,8 +72,5 @@ MESSAGES = {str(each.__struct_config__.tag): each for each in get_args(Message)}
 
 def decode_message(line: bytes) -> Message:
     """Raises ValueError if the line is not a message of a child."""
-    value = json.loads(line)
-    kind = str(value.get("kind")) if isinstance(value, dict) else ""
-    if kind not in MESSAGES:
-        raise ValueError(f"this is not a message of a child: {line[:200]!r}")
+    kind, value = read(line, MESSAGES, "a message of a child")
     return cast("Message", build(MESSAGES[kind], value))
