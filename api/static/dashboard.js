@@ -3654,7 +3654,7 @@ function queueRow(app, job2) {
     "li",
     { "data-key": `job-${job2.id}` },
     h("div", { class: "row-head" }, jobLink(job2), badge(job2.state), h("div", { class: "buttons" }, jobButtons(app, job2))),
-    job2.blocked_by.length > 0 ? blockers(job2.blocked_by) : h("p", { class: "quiet" }, next)
+    job2.blocked_by.length > 0 && job2.state !== "running" ? blockers(job2.blocked_by) : h("p", { class: "quiet" }, next)
   );
 }
 function jobLink(job2) {

@@ -70,7 +70,7 @@ export function queueRow(app: App, job: Job): HTMLElement {
     "li",
     { "data-key": `job-${job.id}` },
     h("div", { class: "row-head" }, jobLink(job), badge(job.state), h("div", { class: "buttons" }, jobButtons(app, job))),
-    job.blocked_by.length > 0 ? blockers(job.blocked_by) : h("p", { class: "quiet" }, next),
+    job.blocked_by.length > 0 && job.state !== "running" ? blockers(job.blocked_by) : h("p", { class: "quiet" }, next),
   );
 }
 
